@@ -1,8 +1,9 @@
-// codes_to_f16: rows of int8 activations as f16, and what each row was divided by so that it fits.
+// codes_to_f16: rows of int8 activations as f16, each divided by a number so that it fits, and these numbers.
 //
 // Shapes : x: rows of `padded` codes as gguf.h says; out [rows, columns], dense; divisors [rows]
 // Grid   : (rows, 1, 1)     Block : (256, 1, 1)
-// Numeric: divided by the row's greatest scale, a power of two times it being exact: magnitudes are at most 127
+// Numeric: a row is divided by its greatest scale, so that magnitudes are at most 127; a scale that is the greatest one times a power
+//          of two adds no rounding
 //
 // Macros : CANDLE_NAME
 extern "C" __global__ __launch_bounds__(256) void CANDLE_NAME(const u8* x, f16* out, float* divisors, i32 columns, i32 padded) {

@@ -1,16 +1,17 @@
 // dequantise: weights of a GGUF type as floats.
 //
-//   CANDLE_KIND 0 : out[n] = weight n, of `count` blocks or weights
-//   CANDLE_KIND 1 : the same for K types, of which the grid alone says how many there are
-//   CANDLE_KIND 2 : out[j, :] = row ids[j] of a matrix, `row_bytes` from row to row
+//   CANDLE_KIND 0 : out[n] = weight n; `count` says how many blocks or weights there are
+//   CANDLE_KIND 1 : the same for K types; the grid says how many blocks there are
+//   CANDLE_KIND 2 : out[j, :] = row ids[j] of a matrix whose rows are `row_bytes` apart
 //
 // Shapes : weights in blocks; out dense
 // Grid   : 0: (ceil(units / 256), 1, 1); 1: (blocks, 1, 1); 2: (rows, 1, 1)
-// Block  : 0 and 2: (256, 1, 1), a unit a lane; 1: (4, 1, 1)
-// Needs  : 2: `room` bytes of weights, CANDLE_PADDING weights of which no row has; a row behind them is zeros and told of
+// Block  : 0 and 2: (256, 1, 1), 1: (4, 1, 1); a lane decodes a unit
+// Needs  : 2: `room` bytes of weights, the last CANDLE_PADDING weights of which belong to no row. An id whose row is not there gives
+//          zeros, and is reported
 // Numeric: scale · code + offset in f32, one rounding at the store
 //
-// Macros : CANDLE_NAME; CANDLE_TYPE, a number of gguf.h; CANDLE_OUT; CANDLE_KIND; CANDLE_COUNTED, what `count` counts per unit;
+// Macros : CANDLE_NAME; CANDLE_TYPE, a number of gguf.h; CANDLE_OUT; CANDLE_KIND; CANDLE_COUNTED, by how much `count` grows for a unit;
 //          CANDLE_PADDING
 #ifndef CANDLE_DEQUANTISE_H
 #define CANDLE_DEQUANTISE_H
@@ -36,7 +37,7 @@ template <int TYPE, class Out> RF_FN void dequantise(const u8* weights, Out* out
 
 #if CANDLE_KIND == 0
 extern "C" __global__ __launch_bounds__(CANDLE_DEQUANTISE_BLOCK) void CANDLE_NAME(const u8* weights, CANDLE_OUT* out, i32 count) {
-    // Candle counts blocks for some of the older types, weights for others.
+    // For some of the older types Candle's `count` counts blocks, for others weights.
     u32 unit = group_x() * CANDLE_DEQUANTISE_BLOCK + thread_x();
     if (unit < (u32)count / CANDLE_COUNTED) dequantise<CANDLE_TYPE>(weights, out, unit);
 }

@@ -1,4 +1,4 @@
-// dequantise_q8k: blocks of 256 int8 codes with one f32 scale, Candle's own type for products, as floats.
+// dequantise_q8k: blocks of 256 int8 codes with one f32 scale as floats. Candle uses this type for activations on the CPU.
 //
 // Shapes : blocks of 292 bytes (scale, codes, sums that are not needed here); out dense
 // Grid   : (blocks, 1, 1)     Block : (256, 1, 1)     one lane per weight

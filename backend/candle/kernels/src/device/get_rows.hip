@@ -3,7 +3,8 @@
 // Shapes : rows of `columns` elements, row_bytes apart; out [ids, columns] f32, dense
 // Grid   : (ids, 1, 1)     Block : (256, 1, 1)
 //
-// Needs  : `room` bytes of matrix, CANDLE_PADDING elements of which no row has; a row behind them is zeros and told of
+// Needs  : `room` bytes of matrix, the last CANDLE_PADDING elements of which belong to no row. An id whose row is not there gives
+//          zeros, and is reported
 //
 // Macros : CANDLE_NAME; CANDLE_T, the matrix's type; CANDLE_PADDING
 #ifndef CANDLE_CHECKS_INDICES

@@ -1,12 +1,12 @@
 // gguf.h: the blocks of GGUF's quantised types, and the activations that are multiplied with them.
 //
 // A weight is scale · code + offset, with one scale and offset per 16 weights. A unit is what a lane decodes at once: the
-// 32 weights of a block of the older types, a quarter (64) of a block of the K types. It comes as SUBS runs of 16 weights,
-// their codes four to a word, and where in the block each run begins. Layouts: ggml's `ggml-common.h`, as in
+// 32 weights of a block of the older types, a quarter (64) of a block of the K types. It is decoded to SUBS runs of 16 weights;
+// each `Run` has the codes, four to a word, and says where in the block it begins. Layouts: ggml's `ggml-common.h`, as in
 // candle-core's k_quants.rs.
 //
-// Activations are rows of int8 codes with a scale per 32, and the sum of those 32 before rounding. A row of `padded` codes (a multiple of 512) takes the 36 bytes per
-// 32 that Candle allocates: first all codes, then a Scale per 32.
+// Activations are rows of int8 codes with a scale per 32 codes, and the sum of those 32 before rounding. A row of `padded` codes (a
+// multiple of 512) takes the 36 bytes per 32 codes that Candle allocates: first all codes, then a Scale per 32.
 #ifndef CANDLE_GGUF_H
 #define CANDLE_GGUF_H
 using namespace rf;
@@ -31,7 +31,7 @@ RF_FN i32 dot4(u32 a, u32 b, i32 sum) {
 }
 #endif
 
-// Bytes, of which the address is a multiple of ALIGN.
+// Four bytes as a word; their address is a multiple of ALIGN.
 template <int ALIGN> RF_FN u32 word_at(const u8* p);
 template <> RF_FN u32 word_at<2>(const u8* p) { return (u32)((const u16*)p)[0] | (u32)((const u16*)p)[1] << 16; }
 template <> RF_FN u32 word_at<4>(const u8* p) { return *(const u32*)p; }
@@ -41,8 +41,8 @@ template <int ALIGN> struct FourWords {
         for (int i = 0; i < 4; ++i) at[i] = word_at<ALIGN>(p + 4 * i);
     }
 };
-// Five accesses in place of eight: whole words, from two bytes before on where that is where they begin, and the last two bytes. Before
-// such a place there are two bytes of the same tensor, which itself begins with a whole word.
+// Five accesses instead of eight: four whole words and the last two bytes. Where the address is no multiple of four, the words begin
+// two bytes before it. Those two bytes belong to the same tensor, whose first byte is at a multiple of four.
 template <> struct FourWords<2> {
     u32 at[4];
     RF_FN FourWords(const u8* p) {
@@ -67,13 +67,14 @@ template <> struct FourWords<16> {
 };
 RF_FN float half_at(const u8* p) { return to_f32(*(const f16*)p); }
 
-// Takes `by` (below 128) from each of four bytes below 128.
+// Subtracts `by` (below 128) from each of four bytes below 128.
 RF_FN u32 less_each(u32 word, u32 by) { return ((word | 0x80808080u) - by * 0x01010101u) ^ 0x80808080u; }
 
+// 16 decoded weights.
 struct Run {
     u32 codes[4];
     float scale, offset;
-    // Where its first weight is in the block.
+    // The index of its first weight in the block.
     u32 at;
 };
 
@@ -92,11 +93,12 @@ template <int TYPE> struct Gguf;
 
 // --- the older types: 32 weights, the first 16 in the low halves of bytes, the others in the high ones ---
 
-// HEADER bytes before the fifth bits (if FIFTH) and the codes; MINUS what codes stand above zero for. It goes into the offset, so
-// that products have it times the sum of the activations, which is known better than their codes.
+// A block has HEADER bytes of scale and offset, then the fifth bits of codes if FIFTH, then the codes. MINUS is the code that stands
+// for zero. It goes into the offset, so that a product multiplies it by the sum of the activations before rounding, which is more
+// precise than the sum of their codes.
 template <int HEADER, bool FIFTH, int MINUS, int ALIGN> struct Halves {
     static const int SIZE = 32, UNITS = 1, SUBS = 2, BYTES = HEADER + (FIFTH ? 4 : 0) + 16;
-    // Whether runs of an even number have the scale and offset of the next; whether there are offsets.
+    // PAIRED: runs 2·i and 2·i + 1 have the same scale and offset. OFFSET: offsets are not all zero.
     static const bool PAIRED = true, OFFSET = true;
     RF_FN static void unpack(const u8* block, u32, Run* runs) {
         FourWords<ALIGN> words(block + HEADER + (FIFTH ? 4 : 0));
@@ -137,7 +139,7 @@ template <> struct Gguf<Q8_0> {
 
 // --- the K types: 256 weights ---
 
-// The six-bit scale and least value of group `group` of 32 weights, of eight in 12 bytes.
+// The six-bit scale and least value of group `group` of 32 weights; a block has eight such groups, packed in 12 bytes.
 RF_FN void scale_and_least(const u32* words, u32 group, u32* scale, u32* least) {
     u32 shift = 8 * (group & 3u);
     u32 a = words[0] >> shift & 0xffu, b = words[1] >> shift & 0xffu, c = words[2] >> shift & 0xffu;
@@ -145,7 +147,8 @@ RF_FN void scale_and_least(const u32* words, u32 group, u32* scale, u32* least) 
     *least = group < 4 ? b & 63u : c >> 4 | (b >> 6) << 4;
 }
 
-// Q4_K and Q5_K: two groups of 32 in the halves of 32 bytes, a fifth bit of each in one bit each of 32 bytes more.
+// Q4_K and Q5_K: a unit is two groups of 32 weights. Their four-bit codes are the low and the high halves of 32 bytes. With FIFTH, 32
+// more bytes of the block have the fifth bits, one bit of each byte for each group.
 template <bool FIFTH> struct FourBits {
     static const int SIZE = 256, UNITS = 4, SUBS = 4, BYTES = 16 + (FIFTH ? 32 : 0) + 128;
     static const bool PAIRED = true, OFFSET = true;
@@ -183,7 +186,7 @@ template <bool FIFTH> struct FourBits {
 template <> struct Gguf<Q4_K> : FourBits<false> {};
 template <> struct Gguf<Q5_K> : FourBits<true> {};
 
-// The others: unit 2·c + h has the bytes h·16 to h·16 + 15 of chunk c of 128 weights, whose run s is 32·s + 16·h on.
+// The other K types: unit 2·c + h has bytes h·16 to h·16 + 15 of the c-th 128 weights. Its run s begins at weight 32·s + 16·h of these.
 RF_FN u32 run_place(u32 unit, int run) { return 128 * (unit / 2) + 32 * run + 16 * (unit & 1u); }
 
 template <> struct Gguf<Q2_K> {
@@ -208,7 +211,7 @@ template <> struct Gguf<Q3_K> {
         FourWords<2> words(block + 32 + 16 * unit), thirds(block + 16 * (unit & 1u));
         float d = half_at(block + 108);
         for (int run = 0; run < 4; ++run) {
-            // Number n of 16 six-bit scales: four bits in a half of byte n mod 8, two in byte 8 + n mod 4.
+            // Scale n of 16 has six bits: the low four in a half of byte n mod 8, the other two in byte 8 + n mod 4.
             u32 n = 8 * (unit / 2) + 2 * run + (unit & 1u);
             u32 scale = (block[96 + n % 8] >> (4 * (n / 8)) & 15u) | (block[104 + n % 4] >> (2 * (n / 4)) & 3u) << 4;
             for (int i = 0; i < 4; ++i) {
@@ -242,11 +245,12 @@ template <> struct Gguf<Q6_K> {
 
 // --- activations ---
 
-// The scale of 32 codes, and what they were rounded from, summed, in eighths of the scale.
+// The scale of 32 codes, and the sum of the 32 values before rounding, in eighths of the scale.
 struct Scale { f16 scale; short sum; };
-// Candle's bytes for a row.
+// The bytes that Candle allocates for a row of activations.
 RF_FN u64 activation_bytes(u64 padded) { return padded / 32 * 36; }
 
+// A row of activations.
 struct Activations {
     const u8* codes;
     const Scale* scales;
@@ -256,7 +260,7 @@ struct Activations {
     }
 };
 
-// The dot product of a unit of weights with the activations from number `first` (of the unit's block) on.
+// The dot product of a unit of weights with the activations. `first` is the column at which the unit's block begins.
 template <int TYPE> RF_FN float unit_dot(const Run* runs, const Activations& x, u32 first) {
     typedef Gguf<TYPE> Type;
     float sum = 0.0f;
@@ -278,14 +282,14 @@ template <int TYPE> RF_FN float unit_dot(const Run* runs, const Activations& x, 
     return sum;
 }
 
-// A unit of weights on its way to dot products, as a mat-vec keeps it.
+// A unit of weights as a mat-vec keeps it in registers until its dot products.
 template <int TYPE> struct Unit {
     Run runs[Gguf<TYPE>::SUBS];
     RF_FN Unit(const u8* block, u32 unit) { Gguf<TYPE>::unpack(block, unit, runs); }
     RF_FN float dot(const Activations& x, u32, u32 first) const { return unit_dot<TYPE>(runs, x, first); }
 };
-// Four-bit groups stay as they lie until they are multiplied, and their six-bit scales are integers: fewer instructions, of which
-// the compute units have too few beside what memory gives.
+// Four-bit codes stay packed until they are multiplied, and six-bit scales are multiplied as integers. That takes fewer
+// instructions, which are what limits this kernel: memory gives weights faster than compute units can decode them.
 template <> struct Unit<Q4_K> {
     FourWords<16> header, low, high;
     RF_FN Unit(const u8* block, u32 unit) : header(block), low(block + 16 + 32 * unit), high(block + 32 + 32 * unit) {}
@@ -308,7 +312,8 @@ template <> struct Unit<Q4_K> {
     }
 };
 
-// Six bits stay above zero, as sums of activations say what that is too much: four instructions for twelve.
+// Six-bit codes keep their excess of 32: 32 times the sum of the activations' codes is subtracted instead. That takes four
+// instructions instead of twelve.
 template <> struct Unit<Q6_K> {
     FourWords<2> even, odd, high;
     float scales[4];
@@ -338,18 +343,18 @@ template <> struct Unit<Q6_K> {
     }
 };
 
-// Blocks whose length is no multiple of 16 bytes are read by lanes of their own in small pieces, in each access from everywhere in a
-// line. So a round of 32 units goes to LDS first, in accesses of 16 bytes side by side.
+// If a block's length is no multiple of 16 bytes, each lane would read its unit in small pieces, and the lanes of one access would
+// read from all over a line. So 32 lanes first copy a round of 32 units to LDS, in pieces of 16 bytes side by side.
 template <int TYPE> struct Round {
     static const bool STAGED = Gguf<TYPE>::BYTES % 16 != 0;
     static const u32 BLOCKS = 32 / Gguf<TYPE>::UNITS, BYTES = BLOCKS * Gguf<TYPE>::BYTES;
-    // Pieces that a round lies in, wherever its first byte is in one; of a lane; bytes in LDS.
+    // PIECES: how many pieces a round lies in, wherever in a piece its first byte is. OWN: pieces of a lane. ROOM: bytes of LDS.
     static const u32 PIECES = BYTES / 16 + 1;
     static const int OWN = (PIECES + 31) / 32, ROOM = STAGED ? PIECES * 16 : 0;
     static_assert(!STAGED || BYTES % 16 == 0, "rounds begin alike");
 };
-// A line of weights, of which 32 lanes bring round after round to LDS. It is read from 16 bytes' beginning on: before a line there is
-// another one, or nothing, as tensors begin with 16 bytes.
+// A line of weights that 32 lanes copy to LDS, round after round. It is read from the multiple of 16 bytes at or before its address.
+// What lies between the two belongs to the line before it; a tensor's first line begins at a multiple of 16 bytes.
 template <int TYPE> struct StagedLine {
     typedef Round<TYPE> R;
     const u8* from;
@@ -375,7 +380,7 @@ template <int TYPE> struct StagedLine {
             const u32 piece = lane + 32 * i;
             if (is_there(round, piece)) store<4>((u32*)(lds + piece * 16), held[i]);
         }
-        // What is less than a piece, at the end of the line.
+        // The end of the line that is less than a piece.
         const u32 last = bytes & ~15u, at = last - round * R::BYTES + 2 * lane;
         if (last >= round * R::BYTES && last + 2 * lane < bytes && at < before + R::BYTES) *(u16*)(lds + at) = *(const u16*)(from + last + 2 * lane);
     }

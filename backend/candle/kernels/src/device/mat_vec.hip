@@ -1,14 +1,15 @@
 // mat_vec: out[row, m] = weights[m, :] · x[row, :], weights of a GGUF type.
 //
-//   CANDLE_KIND 0 : for CANDLE_ROWS rows of int8 activations
-//   CANDLE_KIND 1 : for one row of f32 activations
-//   CANDLE_KIND 2 : for rows of int8 activations of a mixture of experts, each with the weights of an expert
-//   CANDLE_KIND 3 : kind 0 for up to CANDLE_SEVERAL matrices of one type, side by side along the grid
+//   CANDLE_KIND 0 : CANDLE_ROWS rows of int8 activations
+//   CANDLE_KIND 1 : one row of f32 activations
+//   CANDLE_KIND 2 : rows of int8 activations of a mixture of experts, each with the weights of its expert
+//   CANDLE_KIND 3 : kind 0 for up to CANDLE_SEVERAL matrices of one type, whose workgroups follow each other along the grid
 //
 // Shapes : weights [outputs, columns] in blocks; x as gguf.h says, `padded` codes a row; out [rows, outputs], row stride
-// Grid   : (ceil(outputs / 4), 1, 1), kinds 0 and 3 by CANDLE_LINES less      Block : (128, 1, 1)
-//          32 lanes per CANDLE_LINES outputs
-// Numeric: products of codes are exact, sums of 32 in i32, above in f32, in an order that `columns` alone decides
+// Grid   : kind 1: (ceil(outputs / 4), 1, 1); kinds 0 and 3: (ceil(outputs / (4 · CANDLE_LINES)), 1, 1); kind 2: see there
+// Block  : (128, 1, 1); 32 lanes compute an output, in kinds 0 and 3 CANDLE_LINES outputs
+// Numeric: products of codes are exact and summed in i32 over 32 codes; these sums are added in f32, in an order that `columns` alone
+//          decides
 //
 // Macros : CANDLE_NAME; CANDLE_TYPE, a number of gguf.h; CANDLE_OUT; CANDLE_KIND; CANDLE_ROWS;
 //          CANDLE_LINES; CANDLE_SEVERAL
@@ -21,8 +22,8 @@ RF_CHECKS_INDICES
 #define CANDLE_MAT_VEC_OUTPUTS 4
 #define CANDLE_MAT_VEC_BLOCK 128
 
-// LINES outputs, one or two, from `output` on by 32 lanes: what they read of the activations serves both, and the weights of both
-// are on the way at the same time.
+// 32 lanes compute LINES outputs, one or two. What they read of the activations serves both, and the weights of both are on the way
+// from memory at the same time.
 template <int TYPE, int ROWS, int LINES> struct MatVec {
     typedef Gguf<TYPE> Type;
     typedef Round<TYPE> R;
@@ -30,7 +31,7 @@ template <int TYPE, int ROWS, int LINES> struct MatVec {
     float sums[LINES][ROWS];
     u32 units;
 
-    // Unit number n, of lines whose blocks lie there.
+    // Adds the products of unit number n of each line. Its blocks lie at these addresses, in memory or in LDS.
     RF_FN void add(const u8* first_block, const u8* last_block, u32 n, const u8* x, u64 padded) {
         u32 block = n / Type::UNITS, own = n % Type::UNITS;
         // Both lines are asked for before either is multiplied.
@@ -47,7 +48,7 @@ template <int TYPE, int ROWS, int LINES> struct MatVec {
             add(lines[0] + skipped, lines[LINES - 1] + skipped, n, x, padded);
         }
     }
-    // By way of ROOM bytes of LDS, which the 32 lanes have to themselves.
+    // The same by way of LDS, of which the 32 lanes have ROOM bytes for themselves.
     RF_FN void run_staged(const u8* const* lines, const u8* x, u64 padded, u8* lds) {
         const u32 lane = thread_x() % 32, rounds = (units + 31) / 32;
         StagedLine<TYPE> staged[LINES];
@@ -98,7 +99,7 @@ template <int TYPE> RF_FN float f32_dot(const Run* runs, const float* x) {
 }
 #endif
 
-// What a workgroup has in LDS, and nothing where blocks need none.
+// The LDS of a workgroup, for types whose blocks are read by way of it.
 #define CANDLE_MAT_VEC_ROOM(ROWS, LINES)                                                                       \
     __shared__ __attribute__((aligned(16))) u8 lds[CANDLE_MAT_VEC_BLOCK / 32 * MatVec<CANDLE_TYPE, ROWS, LINES>::ROOM + 16]
 
@@ -139,9 +140,9 @@ extern "C" __global__ __launch_bounds__(128) void CANDLE_NAME(const u8* weights,
     if (lane == 0 && output < (u32)outputs) out[output] = sum;
 }
 #else
-// Expert ids[b, k] of the rows b of a batch, `top` experts a row; x has a row per b, or one per b and k (x_rows > 1).
-// Grid: (ceil(outputs / 4), batch, top). Of `room` bytes of weights CANDLE_PADDING are no expert's; one behind them gives zeros, which
-// are there before, and is told of.
+// Row b of the batch is multiplied by the weights of its experts ids[b, k], `top` of them. x has a row for each b, or one for each b
+// and k (x_rows > 1). Grid: (ceil(outputs / 4), batch, top). There are `room` bytes of weights, the last CANDLE_PADDING weights of
+// which belong to no expert. An expert that is not there is reported, and its results stay the zeros that they are.
 extern "C" __global__ __launch_bounds__(128) void CANDLE_NAME(const u8* weights, const u8* x, const u32* ids, float* out, i32 outputs,
                                                               i32 columns, i32 batch, i32 top, i32 padded, i32 x_rows, u64 room) {
     typedef Gguf<CANDLE_TYPE> Type;

@@ -1,12 +1,12 @@
 // moe_gemm: out[token, n] = factor[token] · (weights[expert, n, :] · x[row of token, :]), for the tokens of a list.
 //
-// Entry m of the list is token tokens[m] with expert experts[m]. With factors there is a row of x per token; without them
-// (a null pointer) a row for `top` tokens in turn, and the factor is 1.
+// Entry m of the list says that token tokens[m] goes to expert experts[m]. With factors each token has a row of x. Without them (a
+// null pointer) `top` tokens in turn share a row, and the factor is 1.
 //
 // Shapes : x [rows, columns], dense; weights [experts, outputs, columns], dense or in blocks; out [count, outputs]
 // Grid   : (ceil(outputs / 4), count, 1)      Block : (128, 1, 1)       32 lanes per element of out
-// Needs  : tokens below count and experts below `all`: others are passed over, and told of where a token has an expert that there
-//          is not, but for -1, which is none
+// Needs  : tokens below count and experts below `all`. Other entries are passed over; an expert that is not there is reported, unless
+//          it is -1, which means none
 // Numeric: in f32, in an order that `columns` alone decides; one rounding at the store
 //
 // Macros : CANDLE_NAME; CANDLE_T, x's type; CANDLE_OUT; CANDLE_TYPE, a number of gguf.h, or -1 for weights of CANDLE_T
@@ -16,7 +16,7 @@
 #define CANDLE_CHECKS_INDICES
 RF_CHECKS_INDICES
 #endif
-// A line of weights and a row of activations, from the elements of one lane of 32.
+// The part of a dot product, of a line of weights and a row of activations, that one of 32 lanes sums.
 template <int TYPE> struct LaneDot {
     template <class T> RF_FN static float of(const u8* weights, u64 line, const T* x, u32 columns, u32 lane) {
         typedef Gguf<TYPE> Type;

@@ -1,12 +1,13 @@
-// moe_rows: rows in the order of a list sorted by expert, before and behind a grouped product.
+// moe_rows: gathers rows in the order of a list that is sorted by expert for a grouped product, and scatters its results.
 //
-//   CANDLE_KIND 0 : to[m, :] = x[row of token tokens[m], :]; starts[e] = the first entry of expert e, starts[all] = that of none
+//   CANDLE_KIND 0 : to[m, :] = x[row of token tokens[m], :]; starts[e] = the first entry of expert e, starts[all] = the first entry
+//                   that has no expert
 //   CANDLE_KIND 1 : to[tokens[m], :] = x[m, :], times the token's factor if there are factors
 //
 // Shapes : kind 0: x [rows, columns] as moe_gemm.hip says, to [count, columns]; kind 1: x [count, columns] of f32, to like it
 // Grid   : (count, 1, 1)     Block : (256, 1, 1)
-// Needs  : experts ascending; tokens below count and experts below `all`: others' rows are zeros, and written nowhere; kind 0 tells
-//          of the expert of a token that there is not, but for -1, which is none
+// Needs  : experts ascending; tokens below count, experts below `all`. For a token that is not there kind 0 gives zeros; kind 1 writes
+//          no row of such a token or expert. Kind 0 reports an expert that is not there, unless it is -1, which means none
 // Numeric: one rounding at the store
 //
 // Macros : CANDLE_NAME; CANDLE_T, the type of tokens' rows and of results; CANDLE_KIND
@@ -20,11 +21,11 @@ RF_CHECKS_INDICES
 extern "C" __global__ __launch_bounds__(CANDLE_MOE_BLOCK) void CANDLE_NAME(
     const CANDLE_T* x, const u32* tokens, const u32* experts, CANDLE_T* to, i32* starts, i32 all, i32 top, i32 count, i32 columns) {
     u32 m = group_x(), token = tokens[m];
-    // With `top` 0 there is a row for each token.
+    // With `top` 0 each token has a row of its own; else `top` tokens in turn share one.
     u64 row = token < (u32)count ? (top == 0 ? token : token / (u32)top) : 0;
     for (u32 n = thread_x(); n < (u32)columns; n += CANDLE_MOE_BLOCK)
         to[(u64)m * (u32)columns + n] = token < (u32)count ? x[row * (u32)columns + n] : cast<CANDLE_T>(0.0f);
-    // Entry m begins the experts behind its forerunner's up to its own; the last entry begins none but those behind it.
+    // Entry m is the start of all experts after the previous entry's, up to its own. Experts after the last entry's start behind it.
     if (thread_x() != 0) return;
     u32 most = (u32)all, own = experts[m] < most ? experts[m] : most;
     if (own == most && token < (u32)count && experts[m] != ~0u) RF_TELL_INDEX("moe_gemm", (i64)experts[m], (i64)all);

@@ -2,11 +2,12 @@
 //
 // Shapes : x [rows, columns], dense; out: rows of `padded` codes as gguf.h says, zeros behind `columns`
 // Grid   : (ceil(padded / 256), rows, 1)      Block : (256, 1, 1)       one lane per code
-// Numeric: scale = greatest magnitude / 127 as f16, rounded up; codes are x / scale in f32, to the nearest, ties away from zero,
-//          but for as many as make their sum that of the values: those that are next to their other neighbour
+// Numeric: scale = greatest magnitude / 127 as f16, rounded up. A code is x / scale in f32, rounded to the nearest integer, ties away
+//          from zero. Then some of the 32 codes are rounded the other way, those that are nearest to their other neighbour, as many
+//          as it takes to make the sum of the codes that of the values
 //
-// What rounding takes from 32 codes together is then at most half of one, so that weights of one sign, where the roundings of 32
-// codes would add up, lose no more than others; the sum beside the scale is that of the values, in eighths.
+// Rounding then changes the sum of 32 codes by at most a half, so that a product with weights of one sign, where the 32 roundings
+// would add up, is no less precise than others. The sum beside the scale is that of the values before rounding, in eighths of the scale.
 //
 // Macros : CANDLE_NAME; CANDLE_T, x's type
 #ifndef CANDLE_QUANTISE_H
@@ -21,11 +22,11 @@ RF_FN float max_of_32(float value) {
     return op(value, Words<float, 1>::each(value, Xor16()));
 }
 
-// A number of each lane, as other lanes of 32 hold it: a walk through them all by exchanges of which each is one instruction.
+// The number and column of another lane of 32. `move` goes on to those of the next lane, by an exchange of one instruction.
 struct OtherLane {
     float value;
     u32 column;
-    // How many other lanes come before: have a greater number, or the same in a column before.
+    // 1 if that lane comes before this one: it has a greater number, or the same number in an earlier column.
     RF_FN u32 before(float mine, u32 own) const { return value > mine || (value == mine && column < own) ? 1 : 0; }
     template <class F> RF_FN void move(F f) {
         value = f(value);
@@ -37,7 +38,8 @@ struct MoveBy16 { template <class T> RF_FN T operator()(T x) const { return Word
 RF_FN u32 rank_of_32(float value, u32 column) {
     OtherLane other = {value, column};
     u32 rank = 0;
-    // A Gray code over lane numbers' exclusive ors with 1, 2, 7, 15 and 16, which together reach every lane once.
+    // Each exchange is with the lane whose number is this one's exclusive or with 1, 2, 7, 15 or 16. In the order of a Gray code these
+    // reach every lane once.
     for (u32 step = 1; step < 32; ++step) {
         if (step % 2 == 1) other.move(MoveByDpp<RF_DPP_XOR1>());
         else if (step % 4 == 2) other.move(MoveByDpp<RF_DPP_XOR2>());
@@ -51,7 +53,7 @@ RF_FN u32 rank_of_32(float value, u32 column) {
 
 RF_FN f16 f16_not_below(float x) {
     f16 y = f32_to_f16(x);
-    // The next one, unless that is infinity.
+    // The next greater number, unless that is infinity.
     if (to_f32(y) < x && y.bits < 0x7bff) ++y.bits;
     return y;
 }

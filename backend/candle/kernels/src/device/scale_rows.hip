@@ -1,4 +1,4 @@
-// scale_rows: out[row, n] *= factors[row].
+// scale_rows: out[row, n] *= factors[row], in place.
 //
 // Shapes : out [rows, columns], row stride; factors [rows]
 // Grid   : (rows, 1, 1)     Block : (256, 1, 1)

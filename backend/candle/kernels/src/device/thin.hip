@@ -1,15 +1,16 @@
-// thin: products of a few rows with rows of weights, several in one launch.
+// thin: products of a few rows of activations with rows of weights, several in one launch.
 //
 //   y[r, n] = the sum over k of x[r, k] * w[n, k]
 //
 // Shapes : each x [CANDLE_ROWS, columns], w [outputs, columns], y [CANDLE_ROWS, outputs], with strides between rows
-// Grid   : (the sum of ceil(outputs / CANDLE_LINES), 1, 1), by the number of waves less without CANDLE_SPLIT
+// Grid   : (the sum of ceil(outputs / CANDLE_LINES) over the products, 1, 1); without CANDLE_SPLIT each of these is divided by the
+//          waves of a workgroup, rounded up
 // Block  : (256, 1, 1)
-// LDS    : with CANDLE_SPLIT a float per wave, row of weights and row of x
-// Numeric: CANDLE_LINES rows of weights are summed in f32 by a wave, or with CANDLE_SPLIT by all waves of a workgroup: by a
-//          lane 16 bytes of weights at a time, then over the lanes, then the waves: an order that shapes, types and the
-//          architecture decide; x of another type is rounded to the weights' first
-// Needs  : no member writes what another reads or writes                  checked by whoever merges them
+// LDS    : with CANDLE_SPLIT a float for each wave, row of weights and row of x; else none
+// Numeric: a wave sums CANDLE_LINES rows of weights at once in f32, or with CANDLE_SPLIT all waves of a workgroup do: each lane 16
+//          bytes of weights at a time, then over the lanes, then over the waves. Shapes, types and the architecture decide this
+//          order. x of another type is first rounded to the weights' type
+// Needs  : no member writes what another reads or writes                  checked by the plan that joins them
 //
 // Macros : CANDLE_NAME; types CANDLE_T (weights and results) and CANDLE_X; CANDLE_ROWS; CANDLE_SPLIT 0 or 1; CANDLE_SEVERAL
 //          members at most
@@ -18,7 +19,7 @@
 // Lanes of a workgroup.
 #define CANDLE_BLOCK 256
 
-// How many elements of T one access moves, at most V.
+// How many elements of T one access of at most 16 bytes moves, if V are wanted.
 template <class T, int V> struct PerAccess {
     static const int value = V * (int)sizeof(T) <= 16 ? V : 16 / (int)sizeof(T);
 };
@@ -33,10 +34,10 @@ template <int V, class T> RF_FN void load_run(const T* from, T* to) {
     }
 }
 
-// Rows of weights of a wave.
+// Rows of weights that a wave sums at once, or with CANDLE_SPLIT a workgroup.
 #define CANDLE_LINES 2
 
-// An element as another type has it; of the same type as it is.
+// An element converted to another type; unchanged where that is its own.
 template <class From, class To> struct Moved { RF_FN static To of(From x) { return cast<To>(Wide<From>::of(x)); } };
 template <class T> struct Moved<T, T> { RF_FN static T of(T x) { return x; } };
 
@@ -59,7 +60,7 @@ template <class T, class X, int V> struct Thin {
             }
         }
     }
-    // Sums what lane `own` of `lanes` has of the rows from n on.
+    // Sums the rows of weights from row n on over the lanes of a wave. The lane is number `own` of the `lanes` that share each row.
     RF_FN void sum(u32 n, u32 own, u32 lanes) {
         const T* lines[CANDLE_LINES];
         for (int line = 0; line < CANDLE_LINES; ++line) {
