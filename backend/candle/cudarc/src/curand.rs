@@ -1,4 +1,4 @@
-//! Random numbers, by `rocfire_kernels::random`: Philox, the same for a seed on every device.
+//! Random numbers by `rocfire_kernels::random`: Philox, which gives the same numbers for a seed on every device.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -10,7 +10,7 @@ use crate::driver::queue::Settled;
 use crate::driver::{CudaStream, DevicePtrMut, DriverError};
 use result::CurandError;
 
-/// What drawing can fail with.
+/// The error of drawing.
 pub mod result {
     use crate::driver::DriverError;
 
@@ -26,18 +26,18 @@ pub mod result {
     }
 }
 
-/// A generator: its draws follow from its seed and their order.
+/// A generator. Each draw's numbers depend on the seed and on how many draws came before.
 #[derive(Debug)]
 pub struct CudaRng {
     seed: u64,
-    /// Draws so far.
+    /// How many draws there were so far.
     draws: AtomicU64,
     stream: Arc<CudaStream>,
 }
 
-/// An element type that can be drawn.
+/// An element type of random numbers.
 pub trait Sample: Copy + Into<f64> {
-    /// Its name.
+    /// The element type's value in [`DType`].
     const DTYPE: DType;
 }
 
@@ -50,7 +50,7 @@ impl Sample for f64 {
 }
 
 impl CudaRng {
-    /// A generator at its beginning.
+    /// A generator that has drawn nothing yet.
     ///
     /// # Errors
     /// None.
@@ -58,7 +58,7 @@ impl CudaRng {
         Ok(CudaRng { seed, draws: AtomicU64::new(0), stream })
     }
 
-    /// Draws from `[0, 1)`, where cuRAND draws from `(0, 1]`: Candle's own CPU device draws as here.
+    /// Draws uniformly from `[0, 1)`, as Candle's CPU device does. cuRAND draws from `(0, 1]`.
     ///
     /// # Errors
     /// As `rocfire_kernels::random::uniform`.

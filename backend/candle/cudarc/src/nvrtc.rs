@@ -1,4 +1,4 @@
-//! Modules as text: HIP, compiled when it is loaded, and kernels by name.
+//! What a module can be: HIP text, compiled when it is loaded, or kernels by name.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -22,12 +22,12 @@ pub(crate) enum Code {
 }
 
 impl Ptx {
-    /// A module in a text.
+    /// A module whose kernels are in a text.
     pub fn from_src<S: Into<String>>(source: S) -> Ptx {
         Ptx(Code::Text(Cow::Owned(source.into())))
     }
 
-    /// The text; for kernels by name what they are called together.
+    /// The text; for kernels by name the name of their library.
     pub fn to_src(&self) -> String {
         match &self.0 {
             Code::Text(text) => text.to_string(),
@@ -63,15 +63,15 @@ impl fmt::Debug for Ptx {
     }
 }
 
-/// Why a text did not compile. Texts are compiled when they are loaded, so that this is only a name for the types of others.
+/// Why [`compile_ptx`] refused a text. Texts are compiled when they are loaded, so PTX is the only reason.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct CompileError(pub String);
 
-/// A module of a text, which is compiled when it is loaded.
+/// A module of a text. It is compiled when it is loaded, not here.
 ///
 /// # Errors
-/// [`CompileError`] for PTX, which is compiled already.
+/// [`CompileError`] if the text is PTX.
 pub fn compile_ptx<S: AsRef<str>>(source: S) -> Result<Ptx, CompileError> {
     match ptx_target(source.as_ref()) {
         None => Ok(Ptx::from_src(source.as_ref())),
@@ -79,7 +79,8 @@ pub fn compile_ptx<S: AsRef<str>>(source: S) -> Result<Ptx, CompileError> {
     }
 }
 
-/// The target that a text names if it is PTX: the directives `.version` and `.target`, each at the start of a line.
+/// The target of a text that is PTX; `None` for any other text. PTX has the directives `.version` and `.target`, each at the start of
+/// a line.
 pub(crate) fn ptx_target(text: &str) -> Option<String> {
     let directive = |name: &str| {
         let mut lines = text.lines().map(str::trim_start);
@@ -89,7 +90,7 @@ pub(crate) fn ptx_target(text: &str) -> Option<String> {
     Some(directive(".target")?.trim().to_owned())
 }
 
-/// Why PTX is refused.
+/// The message that says why PTX is refused.
 pub(crate) fn refusal(target: &str) -> String {
     format!(
         "this module is PTX for {target}, code for NVIDIA's GPUs: rocfire runs HIP. Give the kernel's source instead \

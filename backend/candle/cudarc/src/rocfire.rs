@@ -1,9 +1,9 @@
-//! What is ours here and not cudarc's: kernels by name, for `candle-kernels`.
+//! What cudarc does not have: kernels by name, for `candle-kernels`.
 //!
 //! A [`KernelLibrary`] stands where CUDA has a module of PTX. It is asked for one kernel at a time, so that what a model
-//! does not use is never compiled. Each kernel says what its arguments are ([`Argument`]), which CUDA's modules do not: so
-//! a launch knows what is read and written, and puts the vector of extents and strides that Candle uploads for every
-//! strided operator into the arguments themselves.
+//! does not use is never compiled. Each kernel says what its arguments are ([`Argument`]), which CUDA's modules do not. So
+//! a launch knows what is read and written. Candle uploads a vector of extents and strides for every strided operator; it
+//! becomes part of the arguments.
 
 use std::fmt;
 use std::sync::Arc;
@@ -24,36 +24,38 @@ pub trait KernelLibrary: Sync {
     /// The kernel that Candle calls `name`; `None` if there is none, which is an error that names it.
     fn kernel(&self, name: &str) -> Option<KernelSpec>;
 
-    /// What messages call the library: Candle's name for the module.
+    /// The library's name in messages: Candle's name for the module.
     fn name(&self) -> &'static str;
 
-    /// What knows which launches of its kernels can become one; without it each stays alone.
+    /// The merger that says which launches of its kernels can become one. Without it each launch stays alone.
     fn merger(&self) -> Option<&'static dyn Merger> {
         None
     }
 }
 
-/// What does a kernel's work by operators of a library: it gets the launch as Candle asked for it, in its turn.
+/// A function that does a kernel's work by calling operators of a library. It gets the launch as Candle asked for it, and runs when
+/// the launch's turn comes.
 pub type Operate = fn(&Node, &Stream, &Turn) -> Result<(), DriverError>;
 
-/// The bytes that a launch accesses from the address in a slot on, given whether it writes them; `None`: any of the memory's.
+/// A function that says which bytes a launch accesses from the address in a slot on; its last argument says whether it writes them.
+/// `None` stands for any bytes of that memory.
 pub type ExtentOf = fn(&Launch<'_>, usize, bool) -> Option<Extent>;
 
-/// Bytes in rows, one after the other if there is one row.
+/// Rows of bytes that are equally far apart.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Extent {
     /// How many rows.
     pub rows: u64,
-    /// Bytes of each.
+    /// Bytes of each row.
     pub row_bytes: u64,
-    /// Bytes from one to the next.
+    /// Bytes from the first byte of a row to that of the next.
     pub stride_bytes: u64,
 }
 
-/// One kernel: its text, the entry's name in it, macros, and what its arguments are.
+/// One kernel: its text with macros, or the operators that do its work, and what its arguments are.
 #[derive(Clone)]
 pub struct KernelSpec {
-    /// The source's name, for messages; part of the cache's key.
+    /// The source's name in messages; part of the compile cache's key.
     pub file: &'static str,
     /// HIP, compiled behind the prelude; empty for a kernel with [`KernelSpec::operate`].
     pub source: &'static str,
@@ -61,17 +63,17 @@ pub struct KernelSpec {
     pub entry: &'static str,
     /// Macros, name and value.
     pub defines: Vec<(String, String)>,
-    /// What the library knows it by.
+    /// The number by which the library knows it.
     pub number: usize,
     /// The arguments in order, as Candle pushes them and as the entry takes them.
     pub arguments: Vec<Argument>,
-    /// A slot whose slice's length, in its elements, is one more argument, of eight bytes, behind those that Candle pushes.
+    /// The slot of a slice whose length in elements is passed too: as one more argument of eight bytes, behind those that Candle pushes.
     pub room_of: Option<usize>,
     /// The geometry to launch with in place of Candle's.
     pub geometry: Option<fn(&Launch<'_>) -> LaunchConfig>,
     /// Which bytes from a slot's address on the kernel accesses, where that is less than all of the memory.
     pub extent: Option<ExtentOf>,
-    /// What does the kernel's work in place of a text: a graph of `rocfire_fusion`, or operators of `rocfire_kernels`.
+    /// What does the kernel's work if it has no text: a graph of `rocfire_fusion`, or operators of `rocfire_kernels`.
     pub operate: Option<Operate>,
 }
 
@@ -90,7 +92,7 @@ impl KernelSpec {
         self
     }
 
-    /// The same, which is told how long the slice in a slot is.
+    /// The same, with the length of the slice in a slot as one more argument.
     #[must_use]
     pub fn with_room_of(self, slot: usize) -> KernelSpec {
         KernelSpec { room_of: Some(slot), ..self }
@@ -102,13 +104,13 @@ impl KernelSpec {
         KernelSpec { geometry: Some(geometry), ..self }
     }
 
-    /// The same with what it accesses.
+    /// The same with a function that says which bytes it accesses.
     #[must_use]
     pub fn with_extent(self, extent: ExtentOf) -> KernelSpec {
         KernelSpec { extent: Some(extent), ..self }
     }
 
-    /// A kernel that operators of a library are.
+    /// A kernel without a text, whose work `operate` does.
     pub fn by_operators(arguments: Vec<Argument>, operate: Operate) -> KernelSpec {
         KernelSpec { operate: Some(operate), ..KernelSpec::new("", "", "", arguments) }
     }
@@ -128,15 +130,15 @@ pub enum Argument {
     Info,
     /// An address on the device that is read: of a slice, a view, or a bare number.
     Read,
-    /// One that is written, and not read before.
+    /// An address whose memory is written, and not read before.
     Write,
-    /// One that is read and written.
+    /// An address whose memory is read and written.
     ReadWrite,
     /// A number of that many bytes, aligned to its size.
     Scalar(u8),
 }
 
-/// A launch as Candle asked for it: what a geometry sees.
+/// A launch as Candle asked for it, from which [`KernelSpec::geometry`] and [`KernelSpec::extent`] are computed.
 pub struct Launch<'a> {
     pub(crate) asked: LaunchConfig,
     pub(crate) values: &'a [Value<'a>],
@@ -148,7 +150,7 @@ impl Launch<'_> {
         self.asked
     }
 
-    /// The integer of a slot, of up to eight bytes; 0 where there is none.
+    /// The integer of up to eight bytes in a slot; 0 where there is none.
     pub fn integer(&self, slot: usize) -> u64 {
         let mut word = [0; 8];
         match self.values.get(slot) {
@@ -164,23 +166,23 @@ impl Launch<'_> {
 /// A kernel that a launcher of `candle_kernels::ffi` launches.
 #[derive(Clone, Copy)]
 pub struct OwnKernel<'a> {
-    /// What messages and mergers call it.
+    /// Its name in messages and for mergers.
     pub name: &'static str,
-    /// What tells kernels of that name apart, for mergers.
+    /// A number by which mergers tell kernels of that name apart.
     pub tag: u64,
-    /// Its text.
+    /// The kernel's text.
     pub source: &'a Source,
-    /// The name of the kernel in it.
+    /// The name of the kernel in the text.
     pub entry: &'a str,
     /// Its geometry.
     pub config: LaunchConfig,
     /// Its arguments, each at a multiple of its alignment.
     pub bytes: &'a [u8],
-    /// Where each begins.
+    /// The byte at which each argument begins.
     pub at: &'a [u16],
 }
 
-/// What a launcher of `candle_kernels::ffi` runs on: the stream it was given as a number.
+/// The stream that a launcher of `candle_kernels::ffi` was given as a number, and what it may do there.
 pub struct Call {
     stream: Arc<CudaStream>,
 }
@@ -191,15 +193,15 @@ impl Call {
         CudaStream::of_number(number).map(|stream| Call { stream })
     }
 
-    /// Memory and stream, for what does not wait.
+    /// Memory and stream for work that does not wait.
     pub fn settled(&self) -> Settled<'_> {
         self.stream.settled()
     }
 
-    /// The live memory that an address leads into, and the byte in it.
+    /// The live memory that an address leads into, and the byte in it. `name` is the argument's name in the error.
     ///
     /// # Errors
-    /// There is none.
+    /// The address leads into no live memory.
     pub fn memory(&self, name: &str, address: u64) -> Result<(Kept, u64), DriverError> {
         let wrong = || DriverError::new(format!("{name}: {address:#x} is no address of live memory"));
         self.stream.context().shared().memory_at(address).ok_or_else(wrong)

@@ -1,4 +1,4 @@
-//! A product by addresses, as Candle asks for it.
+//! Matrix products by addresses, as Candle asks for them.
 
 use std::ffi::{c_int, c_longlong, c_void};
 use std::sync::OnceLock;
@@ -30,11 +30,11 @@ impl<E: Into<DriverError>> From<E> for CublasError {
     }
 }
 
-/// `C = alpha · op(A) · op(B) + beta · C` for each of a batch, column-major.
+/// `C = alpha · op(A) · op(B) + beta · C` for each product of a batch, column-major.
 ///
 /// # Errors
-/// A handle that is none, negative extents, mixed element types, addresses or extents outside live memory of the device; as
-/// `rocfire_kernels::gemm`.
+/// The handle names no live stream; an extent is negative; element types differ; an operand does not lie in live memory of the
+/// device; else as `rocfire_kernels::gemm`.
 ///
 /// # Safety
 /// - `alpha` and `beta` point to a number of the type that `compute_type` says.
@@ -113,7 +113,7 @@ fn extent(name: &str, value: c_int) -> Result<usize, CublasError> {
     usize::try_from(value).map_err(|_| CublasError::new(format!("{name} is {value}")))
 }
 
-/// A matrix of a batch, column-major.
+/// A, B or C: the matrices of a batch, column-major.
 #[derive(Clone, Copy, Debug)]
 pub struct Operand {
     /// The address of its first element.
@@ -122,61 +122,62 @@ pub struct Operand {
     pub leading: i64,
     /// Elements from one matrix of the batch to the next.
     pub stride: i64,
-    /// Whether it is read across.
+    /// Whether it is transposed for the product.
     pub is_transposed: bool,
 }
 
 impl Operand {
-    /// The transpose of what cuBLAS calls `op(X)`, of `rows × columns` after the transpose.
+    /// The layout of the transpose of what cuBLAS calls `op(X)`, as row-major `[batch, rows, columns]`. `offset` is that of the first
+    /// element in its memory.
     fn layout(&self, shape: [usize; 3], offset: u64) -> Result<Layout, CublasError> {
         let strides = if self.is_transposed { [self.stride, 1, self.leading] } else { [self.stride, self.leading, 1] };
         Ok(Layout::strided(&shape, &strides, offset as i64)?)
     }
 }
 
-/// A product with its extents as cuBLAS counts them: `C = alpha · op(A) · op(B) + beta · C`, column-major.
+/// A batch of products with extents as cuBLAS counts them: `C = alpha · op(A) · op(B) + beta · C`, column-major.
 #[derive(Clone, Copy, Debug)]
 pub struct Product {
-    /// How many.
+    /// How many products.
     pub batch: usize,
     /// Rows of C.
     pub m: usize,
     /// Columns of C.
     pub n: usize,
-    /// What is summed over.
+    /// The extent that is summed over: columns of `op(A)`.
     pub k: usize,
-    /// The type of all three.
+    /// The element type of A, B and C.
     pub dtype: DType,
     /// Whether factors of f32 may be rounded to TF32.
     pub tf32: bool,
     /// The product's factor.
     pub alpha: f64,
-    /// The old C's.
+    /// The factor of the old C; with 0 that is not read.
     pub beta: f64,
-    /// The first factor.
+    /// The left factor.
     pub a: Operand,
-    /// The second.
+    /// The right factor.
     pub b: Operand,
     /// The result.
     pub c: Operand,
 }
 
-/// A product `C = op(A) · op(B)` whose operands were found in memory.
+/// A product `C = op(A) · op(B)` whose A, B and C were found in memory, so that it can wait in the queue.
 pub struct Resolved {
-    /// As it was asked for; its factors are 1 and 0, and nothing of it is empty.
+    /// The product as it was asked for. `alpha` is 1 and `beta` 0, and no extent is 0.
     pub product: Product,
-    /// Memory and rows of A, B and C, as row-major matrices of what is above their transposes.
+    /// The memory and the row-major layout of the transposes of `op(A)`, `op(B)` and C.
     places: [(Kept, Layout); 3],
-    /// [`Resolved::is_ours`], once asked.
+    /// The answer of [`Resolved::is_ours`], once it was asked.
     is_ours: OnceLock<bool>,
 }
 
 impl Resolved {
-    /// The operands as row-major matrices: the left factor `[batch, n, k]`, the right one `[batch, k, m]`, and the result
+    /// The product as one of row-major matrices: the left factor `[batch, n, k]`, the right one `[batch, k, m]`, and the result
     /// `[batch, n, m]`.
     ///
     /// # Errors
-    /// None of a product that was resolved.
+    /// None: the layouts were checked when the product was resolved.
     pub fn tensors(&self, turn: &Turn) -> Result<[Tensor; 3], CublasError> {
         let dtype = self.product.dtype;
         let tensor = |place: &(Kept, Layout)| Tensor::from_buffer(place.0.buffer(turn).clone(), place.1, dtype);
@@ -189,7 +190,7 @@ impl Resolved {
         [self.product.batch, self.product.n, self.product.m]
     }
 
-    /// Runs it.
+    /// Launches the product.
     pub(crate) fn run(&self, stream: &Stream, turn: &Turn) -> Result<(), CublasError> {
         let dtype = self.product.dtype;
         let [(a, a_layout), (b, b_layout), (c, c_layout)] = &self.places;
@@ -200,7 +201,7 @@ impl Resolved {
         Ok(())
     }
 
-    /// Whether the dispatch takes our own kernels for it, not the vendor's library.
+    /// Whether `rocfire_kernels` takes its own kernels for the product, and not the vendor's library.
     pub fn is_ours(&self, stream: &Stream, turn: &Turn) -> bool {
         let of = |[left, right, mut c]: [Tensor; 3]| {
             is_ours(stream, left.view(), right.view(), c.view_mut(), &self.product.params())
@@ -208,6 +209,7 @@ impl Resolved {
         *self.is_ours.get_or_init(|| self.tensors(turn).is_ok_and(|tensors| of(tensors).unwrap_or(false)))
     }
 
+    /// What the product reads and writes; of C only its own rows, unless there is a batch.
     fn touched(&self) -> Vec<Touched> {
         let [a, b, c] = &self.places;
         let read = |place: &(Kept, Layout)| Touched::whole(place.0.clone(), true, false);
@@ -224,13 +226,14 @@ impl Resolved {
 }
 
 impl Product {
-    /// What the dispatch may do with it.
+    /// What `rocfire_kernels` may choose for the product.
     pub fn params(&self) -> GemmParams {
         let mut params = GemmParams::default();
         params.tf32 = self.tf32;
         params
     }
 
+    /// Puts the product into the queue, or launches it at once if it cannot wait.
     pub(super) fn run(&self, stream: &CudaStream) -> Result<(), CublasError> {
         stream.context().check_err()?;
         if self.batch == 0 || self.m == 0 || self.n == 0 {
@@ -238,7 +241,7 @@ impl Product {
         }
         let c = self.place(stream, "C", &self.c, [self.batch, self.n, self.m])?;
         if self.k == 0 {
-            // Nothing is added, and an operand without elements has no memory.
+            // The sum over nothing is zero. A and B have no elements, so they need no memory.
             let settled = stream.settled();
             let (c, layout) = (settled.buffer(&c.0)?, c.1);
             let left = View::new(c, Layout::contiguous(&[self.batch, self.n, 0])?, self.dtype)?;
@@ -266,11 +269,11 @@ impl Product {
         Ok(())
     }
 
-    /// The product, then what `alpha` and `beta` make of it.
+    /// Launches the product into memory of its own, and then `alpha` times it plus `beta` times the old C.
     fn multiply(&self, on: &Settled<'_>, left: View<'_>, right: View<'_>, mut c: Tensor) -> Result<(), CublasError> {
         let mut product = Tensor::empty(c.device(), c.shape(), self.dtype)?;
         gemm(on.stream(), left, right, product.view_mut(), &self.params())?;
-        // A C that counts for nothing may hold anything, NaN included.
+        // With a `beta` of 0 the old C may hold anything, NaN included, so it is not read.
         let old = if self.beta == 0.0 { None } else { Some(rocfire_fusion::eager::copy(&c)?) };
         let mut graph = Graph::new("gemm_scale");
         let value = graph.input(self.dtype);
@@ -291,6 +294,7 @@ impl Product {
         Ok(())
     }
 
+    /// The memory of A, B or C, which errors call `name`, and its layout there.
     fn place(
         &self,
         stream: &CudaStream,

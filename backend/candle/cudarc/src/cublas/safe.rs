@@ -1,4 +1,4 @@
-//! Products by slices and views.
+//! Matrix products of slices and views.
 
 use std::ffi::{c_int, c_longlong};
 use std::sync::Arc;
@@ -10,11 +10,11 @@ use super::result::{CublasError, Operand, Product};
 use super::sys::{cublasHandle_t, cublasOperation_t};
 use crate::driver::{CudaStream, DevicePtr, DevicePtrMut};
 
-/// Products on a stream.
+/// Asks for products on a stream, as cuBLAS does with a handle.
 #[derive(Debug)]
 pub struct CudaBlas {
     handle: cublasHandle_t,
-    /// Kept, so that the handle names a live stream.
+    /// Kept so that the handle names a live stream.
     stream: Arc<CudaStream>,
 }
 
@@ -24,7 +24,7 @@ unsafe impl Send for CudaBlas {}
 unsafe impl Sync for CudaBlas {}
 
 impl CudaBlas {
-    /// Products on this stream.
+    /// For products on this stream.
     ///
     /// # Errors
     /// None.
@@ -32,7 +32,7 @@ impl CudaBlas {
         Ok(CudaBlas { handle: stream.cu_stream(), stream })
     }
 
-    /// The number by which [`super::result::gemm_strided_batched_ex`] knows it.
+    /// The handle that [`super::result::gemm_strided_batched_ex`] takes.
     pub fn handle(&self) -> &cublasHandle_t {
         &self.handle
     }
@@ -49,7 +49,7 @@ pub struct GemmConfig<T> {
     pub m: c_int,
     /// Columns of C.
     pub n: c_int,
-    /// What is summed over.
+    /// The extent that is summed over: columns of `op(A)`.
     pub k: c_int,
     /// The product's factor.
     pub alpha: T,
@@ -57,18 +57,18 @@ pub struct GemmConfig<T> {
     pub lda: c_int,
     /// Elements from one column of B to the next.
     pub ldb: c_int,
-    /// The old C's factor; 0 for not reading it.
+    /// The factor of the old C; with 0 that is not read.
     pub beta: T,
     /// Elements from one column of C to the next.
     pub ldc: c_int,
 }
 
-/// Products of one kind at regular distances.
+/// A batch of products of the same extents, whose matrices lie at regular distances.
 #[derive(Clone, Copy, Debug)]
 pub struct StridedBatchedConfig<T> {
-    /// Each of them.
+    /// What each product is.
     pub gemm: GemmConfig<T>,
-    /// How many.
+    /// How many products.
     pub batch_size: c_int,
     /// Elements from one A to the next.
     pub stride_a: c_longlong,
@@ -86,7 +86,7 @@ pub trait Gemm<T> {
     /// As [`super::result::gemm_strided_batched_ex`].
     ///
     /// # Safety
-    /// None is needed: extents are checked. cudarc's signature.
+    /// Nothing is asked: extents are checked. The `unsafe` is cudarc's signature.
     unsafe fn gemm<A: DevicePtr<T>, B: DevicePtr<T>, C: DevicePtrMut<T>>(
         &self,
         config: GemmConfig<T>,
@@ -123,7 +123,7 @@ macro_rules! gemm {
                     c: &mut C,
                 ) -> Result<(), CublasError> {
                     let one = StridedBatchedConfig { gemm, batch_size: 1, stride_a: 0, stride_b: 0, stride_c: 0 };
-                    // SAFETY: none is needed.
+                    // SAFETY: nothing is asked, as the trait says.
                     unsafe { self.gemm_strided_batched(one, a, b, c) }
                 }
 
@@ -152,7 +152,7 @@ fn product<T>(config: StridedBatchedConfig<T>, dtype: DType, alpha: f64, beta: f
         let (leading, is_transposed) = (i64::from(leading), op == cublasOperation_t::CUBLAS_OP_T);
         Operand { address, leading, stride, is_transposed }
     };
-    // A negative extent is as good as none.
+    // A negative extent counts as 0: there is nothing to do.
     let extent = |value: c_int| usize::try_from(value).unwrap_or(0);
     Product {
         batch: extent(batch_size),

@@ -4,32 +4,32 @@
 
 use crate::driver::sys::CUstream;
 
-/// Names the stream that products run on.
+/// A number that names the stream that products run on.
 pub type cublasHandle_t = CUstream;
 
-/// Whether an operand is transposed.
+/// Whether a matrix is transposed for a product.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum cublasOperation_t {
-    /// As it is.
+    /// It is taken as it is.
     CUBLAS_OP_N = 0,
-    /// Transposed.
+    /// It is transposed.
     CUBLAS_OP_T = 1,
 }
 
-/// The least precision that factors and sums may have. Our sums have f32's, or f64's.
+/// The least precision that factors and sums may have. Our sums have that of f32 or f64 in any case.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum cublasComputeType_t {
-    /// That of f16.
+    /// Factors and sums of f16.
     CUBLAS_COMPUTE_16F = 64,
-    /// That of f32.
+    /// Factors and sums of f32.
     CUBLAS_COMPUTE_32F = 68,
-    /// That of f64.
+    /// Factors and sums of f64.
     CUBLAS_COMPUTE_64F = 70,
-    /// That of bf16 for the operands.
+    /// Sums of f32, factors rounded to bf16.
     CUBLAS_COMPUTE_32F_FAST_16BF = 75,
-    /// That of f16 for the operands.
+    /// Sums of f32, factors rounded to f16.
     CUBLAS_COMPUTE_32F_FAST_16F = 74,
-    /// That of TF32 for the operands: taken where the card has it.
+    /// Sums of f32, factors rounded to TF32, which is done where the card has it.
     CUBLAS_COMPUTE_32F_FAST_TF32 = 77,
 }
 
@@ -49,7 +49,7 @@ pub enum cudaDataType_t {
 /// cuBLAS's second name for [`cudaDataType_t`].
 pub type cudaDataType = cudaDataType_t;
 
-/// A choice of kernel, which the dispatch makes itself.
+/// A wish for a kernel. `rocfire_kernels` chooses by itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum cublasGemmAlgo_t {
     /// No wish.

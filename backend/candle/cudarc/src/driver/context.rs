@@ -10,10 +10,11 @@ use super::queue::Settled;
 use super::shared::{Shared, lock};
 use super::{CudaStream, DriverError, sys};
 
-/// Emulated devices that a process can have: as many as a box of GPUs.
+/// The most emulated devices that a process can have: as many as a usual machine has GPUs.
 const EMULATED_MAX: usize = 8;
 
-/// A handle of a device. Candle opens one per `Device::new_cuda`; those of one device share memory, kernels and the order of work.
+/// A handle of a device. Candle opens one for each `Device::new_cuda`; handles of one device share memory, kernels and the order of
+/// work.
 pub struct CudaContext {
     ordinal: usize,
     shared: Arc<Shared>,
@@ -23,7 +24,7 @@ pub struct CudaContext {
 }
 
 impl CudaContext {
-    /// Opens the device that `ROCFIRE_DEVICE` names, else the best there is; a higher ordinal is as many devices further on.
+    /// Opens the device that `ROCFIRE_DEVICE` names, else the best there is. Ordinal `n` is the n-th device behind that one.
     ///
     /// # Errors
     /// A wrong setting, a driver that is not there, an ordinal that it does not have.
@@ -31,8 +32,8 @@ impl CudaContext {
         CudaContext::with_device(ordinal, Device::get(device_id(ordinal)?)?)
     }
 
-    /// A context over a device that somebody opened, with settings of its own. Other contexts over the same device are handles of
-    /// what this one is; a device that was opened once more has memory and an order of its own.
+    /// A context over a device that somebody opened, perhaps with settings of its own. Contexts over the same opened device share
+    /// memory and order; a device that was opened once more has its own.
     ///
     /// # Errors
     /// None today.
@@ -41,7 +42,7 @@ impl CudaContext {
         Ok(Arc::new(CudaContext { ordinal, shared, stream, tracking }))
     }
 
-    /// Devices that can be opened.
+    /// How many devices can be opened.
     ///
     /// # Errors
     /// As [`CudaContext::new`].
@@ -74,18 +75,18 @@ impl CudaContext {
         i32::try_from(self.ordinal).unwrap_or(i32::MAX)
     }
 
-    /// What is below: rocfire's device. What waits is launched first, so that nobody sees that it waited.
+    /// rocfire's device. What waits is launched first, so that nobody sees that it waited.
     pub fn device(&self) -> &Device {
         self.shared.launch_waiting();
         self.shared.device()
     }
 
-    /// The same without launching what waits.
+    /// rocfire's device, without launching what waits.
     pub(crate) fn opened(&self) -> &Device {
         self.shared.device()
     }
 
-    /// What other contexts of the device have too.
+    /// What all contexts over the device share.
     pub(crate) fn shared(&self) -> &Arc<Shared> {
         &self.shared
     }
@@ -119,7 +120,7 @@ impl CudaContext {
         Ok(CudaStream::new(self))
     }
 
-    /// Whether events are wanted for memory; there is one order, so nothing depends on it.
+    /// Whether events are wanted for memory, as cudarc asks. Here work is done in one order, so nothing depends on it.
     pub fn is_event_tracking(&self) -> bool {
         self.tracking.load(Ordering::Relaxed)
     }
@@ -127,7 +128,7 @@ impl CudaContext {
     /// Sets what [`CudaContext::is_event_tracking`] says.
     ///
     /// # Safety
-    /// None is needed: cudarc's signature.
+    /// Nothing is asked: the `unsafe` is cudarc's signature.
     pub unsafe fn enable_event_tracking(&self) {
         self.tracking.store(true, Ordering::Relaxed);
     }
@@ -135,7 +136,7 @@ impl CudaContext {
     /// Clears what [`CudaContext::is_event_tracking`] says.
     ///
     /// # Safety
-    /// None is needed: cudarc's signature.
+    /// Nothing is asked: the `unsafe` is cudarc's signature.
     pub unsafe fn disable_event_tracking(&self) {
         self.tracking.store(false, Ordering::Relaxed);
     }
@@ -143,17 +144,17 @@ impl CudaContext {
     /// Waits for everything.
     ///
     /// # Errors
-    /// What failed since somebody was last told.
+    /// What has failed since an error was last returned.
     pub fn synchronize(&self) -> Result<(), DriverError> {
         self.shared.launch_waiting();
         self.check_err()?;
         Ok(self.shared.device().sync()?)
     }
 
-    /// Tells, once, what [`CudaContext::record_err`] kept.
+    /// Returns, once, the error that [`CudaContext::record_err`] kept.
     ///
     /// # Errors
-    /// That.
+    /// The kept error.
     pub fn check_err(&self) -> Result<(), DriverError> {
         self.shared.check_err()
     }

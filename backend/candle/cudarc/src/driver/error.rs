@@ -1,19 +1,19 @@
-//! What a call can fail with.
+//! The error of calls to the driver.
 
 use std::fmt;
 use std::sync::Arc;
 
-/// Why a call failed, in rocfire's words. Two are equal if they say the same.
+/// Why a call failed, in rocfire's words. Two errors are equal if their messages are.
 #[derive(Clone, PartialEq, Eq)]
 pub struct DriverError(Arc<str>);
 
 impl DriverError {
-    /// An error that says this.
+    /// An error with this message.
     pub fn new(message: impl Into<Arc<str>>) -> DriverError {
         DriverError(message.into())
     }
 
-    /// What it says.
+    /// Its message.
     pub fn message(&self) -> &str {
         &self.0
     }

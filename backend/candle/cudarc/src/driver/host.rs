@@ -1,4 +1,4 @@
-//! Numbers that go to the device, and where they are on the host.
+//! Types of elements that go to the device, and the host's memory that they are copied from and to.
 
 use super::{CudaStream, SyncOnDrop};
 
@@ -8,15 +8,15 @@ use super::{CudaStream, SyncOnDrop};
 /// - Any bytes that a kernel writes are a value of it, or are never read back as one.
 /// - It has no padding.
 pub unsafe trait DeviceRepr {
-    /// Whether uploads of it stay on the host until a kernel wants them in memory. So for `usize`, which Candle uses for the
-    /// extents and strides of a launch and for nothing else.
+    /// Whether uploads of it stay on the host until a kernel wants them in memory. That is so for `usize` only, which Candle uses
+    /// for the extents and strides of a launch and for nothing else.
     const STAYS_ON_HOST: bool = false;
 }
 
 /// A type of which zero bytes are a value.
 ///
 /// # Safety
-/// - That.
+/// - Zero bytes are a value of the type.
 pub unsafe trait ValidAsZeroBits {}
 
 macro_rules! numbers {
@@ -47,23 +47,23 @@ unsafe impl<T: DeviceRepr, const N: usize> DeviceRepr for [T; N] {}
 // SAFETY: each element is one of zero bytes.
 unsafe impl<T: ValidAsZeroBits, const N: usize> ValidAsZeroBits for [T; N] {}
 
-/// Memory of the host that is copied from or to.
+/// Elements in the host's memory that are copied from or to.
 pub trait HostSlice<T> {
-    /// Its elements.
+    /// The number of its elements.
     fn len(&self) -> usize;
 
-    /// Whether it has none.
+    /// Whether it has no elements.
     fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// The elements, to read.
+    /// The elements, to be read.
     ///
     /// # Safety
-    /// None is needed: copies are done when they return. cudarc's signature.
+    /// Nothing is asked: copies are done when they return. The `unsafe` is cudarc's signature.
     unsafe fn stream_synced_slice<'a>(&'a self, stream: &'a CudaStream) -> (&'a [T], SyncOnDrop<'a>);
 
-    /// The elements, to write.
+    /// The elements, to be written.
     ///
     /// # Safety
     /// As [`HostSlice::stream_synced_slice`].

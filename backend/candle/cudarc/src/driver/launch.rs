@@ -1,4 +1,4 @@
-//! Launches: arguments in Candle's order, packed as the kernel takes them.
+//! Launches: arguments are pushed in Candle's order, and packed as the kernel takes them.
 
 use rocfire_hal::Function;
 
@@ -25,7 +25,7 @@ impl LaunchConfig {
         LaunchConfig { grid_dim: (elements.div_ceil(THREADS), 1, 1), block_dim: (THREADS, 1, 1), shared_mem_bytes: 0 }
     }
 
-    /// Whether every device has this geometry.
+    /// Whether every device can launch this geometry, so that a launch may wait without being refused later.
     pub(crate) fn is_never_refused(self) -> bool {
         const YZ_MOST: u32 = 65535;
         let ((x, y, z), (threads_x, threads_y, threads_z)) = (self.grid_dim, self.block_dim);
@@ -35,7 +35,7 @@ impl LaunchConfig {
     }
 }
 
-/// An argument that was pushed.
+/// An argument as it was pushed.
 #[derive(Clone, Copy)]
 pub(crate) enum Value<'a> {
     Number(Number<'a>),
@@ -50,7 +50,7 @@ pub(crate) struct Number<'a> {
 }
 
 impl Number<'_> {
-    /// As an address, or any other number of eight bytes.
+    /// The number as a word, which may be an address; `None` unless it has eight bytes.
     pub(crate) fn word(self) -> Option<u64> {
         self.bytes.try_into().ok().map(u64::from_ne_bytes)
     }
@@ -81,7 +81,7 @@ unsafe impl<'a, 'b: 'a, T: DeviceRepr> PushKernelArg<&'b T> for LaunchArgs<'a> {
     }
 }
 
-// SAFETY: the place knows its address.
+// SAFETY: the pushed place knows its address.
 unsafe impl<'a, 'b: 'a, T> PushKernelArg<&'b CudaSlice<T>> for LaunchArgs<'a> {
     fn arg(&mut self, argument: &'b CudaSlice<T>) -> &mut Self {
         self.values.push(Value::Memory(argument.place()));
@@ -113,9 +113,9 @@ unsafe impl<'a, 'b: 'a, 'c: 'b, T> PushKernelArg<&'b mut CudaViewMut<'c, T>> for
     }
 }
 
-/// Most kernels take fewer arguments.
+/// Room for arguments that is enough for most kernels.
 const USUAL_ARGUMENTS: usize = 16;
-/// Bytes of arguments that most kernels need no more than.
+/// Room in bytes for arguments that is enough for most kernels.
 const USUAL_BYTES: usize = 2 * INFO_WORDS * 8;
 
 impl<'a> LaunchArgs<'a> {
@@ -126,8 +126,8 @@ impl<'a> LaunchArgs<'a> {
     /// Puts the kernel on the stream. A grid without workgroups does nothing.
     ///
     /// # Errors
-    /// Arguments that are not what the kernel takes, by slot; a geometry that the device does not have. What goes wrong
-    /// while it runs comes at the next copy to the host, or when somebody waits.
+    /// An argument that is not what the kernel takes, named by its slot; a geometry that the device does not have. What goes wrong
+    /// while the kernel runs is an error of the next copy to the host or wait.
     ///
     /// # Safety
     /// - The memory of every argument covers what the kernel accesses for this geometry and these arguments.
@@ -167,7 +167,7 @@ impl<'a> LaunchArgs<'a> {
                 let touched = touched.into_iter().map(|(_, touched)| touched).collect();
                 let node = Node::new(queue::Work::Call(call), touched);
                 let context = self.stream.context();
-                // What waits must not be refused for its geometry.
+                // A launch that waits must not be refused for its geometry later.
                 let can_wait = matches!(runs, Runs::Operators(_)) || config.is_never_refused();
                 if can_wait && context.shared().has_queue() {
                     context.shared().wait(node);
@@ -178,11 +178,12 @@ impl<'a> LaunchArgs<'a> {
         }
     }
 
+    /// The launch as functions of a [`KernelSpec`] see it.
     fn seen(&self, asked: LaunchConfig) -> Launch<'_> {
         Launch { asked, values: &self.values }
     }
 
-    /// How long the slice in a slot is.
+    /// The length of the slice in a slot, in elements.
     fn room(&self, slot: usize) -> Result<u64, DriverError> {
         match self.values.get(slot) {
             Some(Value::Memory(place)) => Ok(place.len as u64),
@@ -200,14 +201,14 @@ impl<'a> LaunchArgs<'a> {
     }
 }
 
-/// Arguments as the kernel reads them: each at the next multiple of its alignment.
+/// The arguments as the kernel reads them, each at the next multiple of its alignment.
 struct Packed<'a> {
     stream: &'a CudaStream,
     label: &'static str,
     bytes: Vec<u8>,
-    /// Where each argument begins.
+    /// The byte at which each argument begins.
     at: Vec<u16>,
-    /// What the kernel reads and writes, with the slots.
+    /// What the kernel reads and writes, each with the slot of its address.
     touched: Vec<(u16, Touched)>,
 }
 
@@ -219,13 +220,13 @@ impl<'a> Packed<'a> {
 
     fn put(&mut self, bytes: &[u8], align: usize) {
         self.bytes.resize(self.bytes.len().next_multiple_of(align), 0);
-        // More than 64 KiB of arguments no device takes.
+        // No device takes more than 64 KiB of arguments.
         self.at.push(u16::try_from(self.bytes.len()).unwrap_or(u16::MAX));
         self.bytes.extend_from_slice(bytes);
     }
 
-    /// An argument of a kernel about which nothing is known: memory may be written, and so may what a number of the host
-    /// that is an address leads to.
+    /// Packs an argument of a kernel about which nothing is known. Its memory may be written, and so may memory that a number of
+    /// eight bytes leads to as an address.
     fn as_pushed(&mut self, slot: usize, value: &Value<'_>) -> Result<(), DriverError> {
         match value {
             Value::Number(number) => {
@@ -238,6 +239,7 @@ impl<'a> Packed<'a> {
         }
     }
 
+    /// Packs an argument of a kernel by name, if it is what the kernel takes.
     fn as_named(&mut self, slot: usize, value: &Value<'_>, argument: Argument) -> Result<(), DriverError> {
         match argument {
             Argument::Info => {
@@ -263,7 +265,7 @@ impl<'a> Packed<'a> {
         }
     }
 
-    /// An address: of a place, or a bare number that leads to live memory.
+    /// Packs an address: of a slice or view, or a bare number that is 0 or leads to live memory.
     fn address(&mut self, slot: usize, value: &Value<'_>, is_read: bool, is_written: bool) -> Result<(), DriverError> {
         let (address, memory) = match value {
             Value::Memory(place) => {
@@ -281,7 +283,7 @@ impl<'a> Packed<'a> {
         };
         if let Some(memory) = memory {
             let mut touched = Touched::whole(memory, is_read, is_written);
-            // A result begins where its address leads; what is read may have been asked for by strides.
+            // The launch touches the whole allocation until its kernel's extent narrows that, from this address on.
             touched.asked = address;
             self.touched.push((slot as u16, touched));
         }
@@ -310,6 +312,8 @@ impl<'a> Packed<'a> {
         ))
     }
 
+    /// Launches the kernel at once, behind all that waits.
+    ///
     /// # Safety
     /// - As [`LaunchArgs::launch`], and `touched` lists what the kernel writes.
     unsafe fn launch(&self, function: &Function, config: LaunchConfig) -> Result<(), DriverError> {
@@ -322,7 +326,7 @@ impl<'a> Packed<'a> {
     }
 }
 
-/// Extents and strides: words that stayed on the host, or none for null.
+/// Extents and strides that were pushed: words that stayed on the host, or no words for null. `None` if it is something else.
 pub(crate) fn info<'a>(value: &Value<'a>) -> Option<&'a [usize]> {
     match value {
         Value::Memory(place) => place.words().map(|words| &**words),

@@ -1,7 +1,7 @@
 //! Device memory with owners, and views into it.
 //!
-//! A [`CudaSlice`] owns a range of the device's pool. One of `usize` that was uploaded is numbers on the host instead: they
-//! travel in the arguments of launches, and get memory only when somebody asks for their address.
+//! A [`CudaSlice`] owns a range of the device's pool. A slice of `usize` that was uploaded stays on the host instead: its numbers
+//! become part of the arguments of launches, and get device memory only when somebody asks for their address.
 
 use std::fmt;
 use std::marker::PhantomData;
@@ -14,7 +14,7 @@ use super::queue::Kept;
 use super::shared::Shared;
 use super::{CudaContext, CudaStream, DeviceRepr, DriverError, sys};
 
-/// A range of device memory that the device's handles know by its address.
+/// A range of device memory. [`Shared`] knows it by its address while it lives.
 pub(crate) struct Memory {
     shared: Arc<Shared>,
     kept: Kept,
@@ -25,7 +25,7 @@ impl Memory {
         let made = || Kept::new(shared.device(), bytes as u64);
         let kept = match made() {
             Err(Error::OutOfMemory { .. }) if shared.has_queue() => {
-                // Launches that wait hold memory that was dropped.
+                // Launches that wait keep memory that was dropped; they give it back when they have been launched.
                 shared.launch_waiting();
                 made()?
             }
@@ -38,7 +38,7 @@ impl Memory {
         Ok(memory)
     }
 
-    /// The memory by its address; who wants it lent asks [`super::queue::Settled`].
+    /// The memory as an address and a length. [`super::queue::Settled`] lends it.
     pub(crate) fn kept(&self) -> &Kept {
         &self.kept
     }
@@ -59,7 +59,7 @@ pub(crate) enum Held {
     Host(Arc<Uploaded>),
 }
 
-/// Numbers that stay on the host, and their memory once that was asked for.
+/// Numbers that stay on the host, and their device memory once it was asked for.
 pub(crate) struct Uploaded {
     stream: Arc<CudaStream>,
     words: Arc<[usize]>,
@@ -74,7 +74,7 @@ impl Held {
         }
     }
 
-    /// The memory; numbers of the host get theirs now.
+    /// The device memory. Numbers that stayed on the host are uploaded now.
     pub(crate) fn memory(&self) -> Result<&Arc<Memory>, DriverError> {
         match self {
             Held::Device { memory, .. } => Ok(memory),
@@ -89,7 +89,7 @@ impl Held {
     }
 }
 
-/// Elements of some memory.
+/// A range of elements of some memory.
 #[derive(Clone, Copy)]
 pub(crate) struct MemoryPart<'a> {
     pub held: &'a Held,
@@ -98,7 +98,7 @@ pub(crate) struct MemoryPart<'a> {
 }
 
 impl<'a> MemoryPart<'a> {
-    /// The address of the first element; 0, and an error for the next call, if there is no memory for numbers of the host.
+    /// The address of the first element. It is 0 if numbers of the host could not be uploaded; the error is kept for the next call.
     pub(crate) fn address(self) -> sys::CUdeviceptr {
         match self.held.memory() {
             Ok(memory) if memory.kept().bytes() == 0 => 0,
@@ -110,7 +110,7 @@ impl<'a> MemoryPart<'a> {
         }
     }
 
-    /// The numbers, if they are on the host.
+    /// The numbers, if they are on the host and the range is all of them.
     pub(crate) fn words(self) -> Option<&'a Arc<[usize]>> {
         match self.held {
             Held::Host(uploaded) if self.first_byte == 0 && self.len == uploaded.words.len() => Some(&uploaded.words),
@@ -124,7 +124,7 @@ impl<'a> MemoryPart<'a> {
     }
 }
 
-/// Elements on a device, with an owner: dropped, the memory is for others, behind the work so far.
+/// Elements on a device, with an owner. When it is dropped, others may use the memory, behind the work that was asked for so far.
 pub struct CudaSlice<T> {
     held: Held,
     len: usize,
@@ -136,7 +136,7 @@ impl<T> CudaSlice<T> {
         CudaSlice { held: Held::Device { stream: Arc::clone(stream), memory }, len, elements: PhantomData }
     }
 
-    /// Words that stay on the host; `T` is `usize`.
+    /// A slice of words that stay on the host; `T` is `usize`.
     pub(crate) fn on_host(stream: &Arc<CudaStream>, words: Arc<[usize]>) -> CudaSlice<T> {
         let len = words.len();
         let uploaded = Uploaded { stream: Arc::clone(stream), words, memory: OnceLock::new() };
@@ -147,17 +147,17 @@ impl<T> CudaSlice<T> {
         MemoryPart { held: &self.held, first_byte: 0, len: self.len }
     }
 
-    /// Its elements.
+    /// The number of its elements.
     pub fn len(&self) -> usize {
         self.len
     }
 
-    /// Whether it has none.
+    /// Whether it has no elements.
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }
 
-    /// Its bytes.
+    /// Its size in bytes.
     pub fn num_bytes(&self) -> usize {
         self.len * size_of::<T>()
     }
@@ -167,12 +167,12 @@ impl<T> CudaSlice<T> {
         self.held.stream()
     }
 
-    /// Where it lives.
+    /// The context of its device.
     pub fn context(&self) -> &Arc<CudaContext> {
         self.stream().context()
     }
 
-    /// Where it lives, by the number the device was opened by.
+    /// The ordinal by which its device was opened.
     pub fn ordinal(&self) -> usize {
         self.context().ordinal()
     }
@@ -223,7 +223,7 @@ impl<T: DeviceRepr> CudaSlice<T> {
     /// Out of memory; the copy's own.
     pub fn try_clone(&self) -> Result<CudaSlice<T>, DriverError> {
         match &self.held {
-            // Nobody can write numbers of the host.
+            // Nothing can write numbers of the host, so the copy shares them.
             Held::Host(_) => Ok(CudaSlice { held: self.held.clone(), len: self.len, elements: PhantomData }),
             Held::Device { stream, .. } => stream.clone_dtod(self),
         }
@@ -254,12 +254,12 @@ impl<'a, T> CudaView<'a, T> {
         self.place
     }
 
-    /// Its elements.
+    /// The number of its elements.
     pub fn len(&self) -> usize {
         self.place.len
     }
 
-    /// Whether it has none.
+    /// Whether it has no elements.
     pub fn is_empty(&self) -> bool {
         self.place.len == 0
     }
@@ -305,12 +305,12 @@ impl<T> CudaViewMut<'_, T> {
         self.place
     }
 
-    /// Its elements.
+    /// The number of its elements.
     pub fn len(&self) -> usize {
         self.place.len
     }
 
-    /// Whether it has none.
+    /// Whether it has no elements.
     pub fn is_empty(&self) -> bool {
         self.place.len == 0
     }
@@ -344,7 +344,7 @@ impl<T> fmt::Debug for CudaViewMut<'_, T> {
     }
 }
 
-/// The elements that bounds name, `None` unless there are so many.
+/// The range that bounds name; `None` unless it lies inside `len` elements.
 fn range(bounds: impl RangeBounds<usize>, len: usize) -> Option<Range<usize>> {
     let start = match bounds.start_bound() {
         Bound::Included(&start) => start,
@@ -359,8 +359,8 @@ fn range(bounds: impl RangeBounds<usize>, len: usize) -> Option<Range<usize>> {
     (start <= end && end <= len).then_some(start..end)
 }
 
-/// As [`range`], where nothing may begin anywhere: Candle asks a tensor without elements for those from its view's offset on,
-/// and the offset of such a view, `[0, 3, 4]` from the axis's second, lies behind the end of the memory.
+/// As [`range`], but an empty range may begin anywhere. Candle slices the memory of a tensor without elements from its view's offset
+/// on, and the offset of such a view, `[0, 3, 4]` from the axis's second, lies behind the end of the memory.
 fn require(bounds: impl RangeBounds<usize>, len: usize) -> Range<usize> {
     let (start, end) = (bounds.start_bound().cloned(), bounds.end_bound().cloned());
     let is_nothing = match (start, end) {

@@ -1,4 +1,4 @@
-//! Contexts, streams, memory, modules and launches.
+//! Contexts, streams, memory, modules and launches: cudarc's module `driver`.
 
 mod context;
 mod error;
@@ -24,7 +24,7 @@ pub(crate) use module::{Kernel, Runs};
 pub use pointer::{DevicePtr, DevicePtrMut, DeviceSlice, SyncOnDrop};
 pub use stream::CudaStream;
 
-/// cudarc's second path to the same names.
+/// The same names by the second path that cudarc has for them.
 pub mod safe {
     pub use super::{
         CudaContext, CudaFunction, CudaModule, CudaSlice, CudaStream, CudaView, CudaViewMut, DevicePtr, DevicePtrMut,

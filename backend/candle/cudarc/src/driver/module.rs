@@ -1,6 +1,6 @@
 //! Modules and their kernels.
 //!
-//! Candle looks a kernel up by name before every launch: what was found is kept here.
+//! Candle looks a kernel up by name before every launch, so kernels that were found are kept here.
 
 use std::collections::{HashMap, HashSet};
 use std::fmt;
@@ -26,10 +26,10 @@ enum Loaded {
 }
 
 impl CudaContext {
-    /// Loads a module: a text is compiled now, kernels by name each when it is first asked for.
+    /// Loads a module. A text is compiled now, each kernel by name when it is first asked for.
     ///
     /// # Errors
-    /// The compiler's messages; that a text is PTX.
+    /// The compiler's messages for a text; that a text is PTX, which is refused.
     pub fn load_module(self: &Arc<Self>, module: Ptx) -> Result<Arc<CudaModule>, DriverError> {
         let code = match module.0 {
             Code::Library(library) => {
@@ -49,15 +49,15 @@ impl CudaContext {
 }
 
 impl CudaModule {
-    /// A kernel of the module, found once.
+    /// A kernel of the module. It is looked for once, and then kept.
     ///
     /// # Errors
-    /// There is none of this name; what its compilation says.
+    /// There is no kernel of this name; the compiler's messages.
     pub fn load_function(self: &Arc<Self>, name: &str) -> Result<CudaFunction, DriverError> {
         if let Some(function) = lock(&self.functions).get(name) {
             return Ok(function.clone());
         }
-        // Compiled without the lock: other kernels can be found meanwhile, and the device compiles each once.
+        // Compiled without the lock, so that other kernels can be found meanwhile; the device compiles each once.
         let kernel = match &self.code {
             Loaded::Text(module) => Kernel::Text(module.function(name)?),
             Loaded::Library(library) => self.of_library(*library, name)?,
@@ -106,7 +106,7 @@ pub(crate) enum Kernel {
     Named(KernelSpec, Runs),
 }
 
-/// What a kernel by name is.
+/// What runs when a kernel by name is launched.
 pub(crate) enum Runs {
     Kernel(Function),
     Operators(Operate),
@@ -129,7 +129,7 @@ impl fmt::Debug for CudaFunction {
     }
 }
 
-/// The name for as long as the process lives: launches carry it for messages. There are as many as kernels.
+/// The name for as long as the process lives: launches carry it for messages. One name per kernel is leaked.
 fn kept(name: &str) -> &'static str {
     static NAMES: Mutex<Option<HashSet<&'static str>>> = Mutex::new(None);
     let mut names = lock(&NAMES);

@@ -1,4 +1,4 @@
-//! Addresses of device memory, behind whatever holds it.
+//! Addresses of device memory, whatever slice or view has it.
 
 use std::fmt;
 use std::marker::PhantomData;
@@ -9,13 +9,13 @@ use super::{CudaSlice, CudaStream, CudaView, CudaViewMut, DriverError, sys};
 
 /// Device memory as elements of a type.
 pub trait DeviceSlice<T> {
-    /// Its elements.
+    /// The number of its elements.
     fn len(&self) -> usize;
 
     /// The stream it was made on.
     fn stream(&self) -> &Arc<CudaStream>;
 
-    /// Its bytes.
+    /// Its size in bytes.
     fn num_bytes(&self) -> usize {
         self.len() * size_of::<T>()
     }
@@ -38,7 +38,7 @@ pub trait DevicePtrMut<T>: DeviceSlice<T> {
     fn device_ptr_mut<'a>(&'a mut self, stream: &'a CudaStream) -> (sys::CUdeviceptr, SyncOnDrop<'a>);
 }
 
-/// What keeps an address usable in cudarc. Here work is done in one order, and nothing happens when it goes.
+/// In cudarc this keeps an address usable until it is dropped. Here work is done in one order, and dropping it does nothing.
 #[must_use]
 pub struct SyncOnDrop<'a>(PhantomData<&'a CudaStream>);
 
@@ -49,7 +49,7 @@ impl<'a> SyncOnDrop<'a> {
 }
 
 impl Drop for SyncOnDrop<'_> {
-    // Callers drop it where cudarc's does its work: without this it could not be dropped without a warning.
+    // Callers drop it where cudarc's does its work. Without an implementation of `Drop` that would be a warning.
     fn drop(&mut self) {}
 }
 
@@ -105,7 +105,8 @@ macro_rules! writable {
 
 writable!(CudaSlice<T>, CudaViewMut<'_, T>);
 
-/// The memory behind an address of a slice's own context, and how far into it the address leads; no memory for no bytes.
+/// The live memory that an address leads into, and the byte in it; `None` if no bytes of it are wanted. The address is of the
+/// context of `stream`, and `what` names it in errors.
 pub(crate) fn resolve(
     stream: &CudaStream,
     what: &str,

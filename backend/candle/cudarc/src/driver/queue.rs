@@ -1,17 +1,17 @@
 //! Launches that wait on the host, so that several can become one.
 //!
-//! Candle launches a kernel for every operator. A kernel by name and a matrix product are recorded here instead, with the
-//! memory that they read and write, and go to the device when the queue is full, when somebody looks (a copy to the host, a
-//! wait, memory lent to others), or when something comes about which nothing is known (a user's kernel). Then a [`Merger`],
-//! which knows what the kernels compute, says which of them one launch can do; the rest run as they were asked for.
+//! Candle launches a kernel for every operator. Launches of kernels by name and of matrix products are recorded here instead, with
+//! the memory that they read and write. They go to the device when the queue is full, when somebody looks (a copy to the host, a
+//! wait, memory lent to others), or when something comes about which nothing is known (a user's kernel). Then a [`Merger`], which
+//! knows what the kernels compute, says which of them one launch can do; the rest run as they were asked for.
 //!
 //! Nothing that Candle can see changes: arguments are checked when the launch is asked for; memory that was dropped is kept
-//! until the last launch that waits has gone; launches change places only where neither touches what the other writes, byte
-//! by byte for copies and dense results. A result that nobody owns any more, and no other launch reads, need not be stored:
-//! so the newest launches wait on, because Rust drops most temporaries only after the next operators. What fails while it
-//! runs comes, as ever, at the next copy to the host or wait.
+//! until the last launch that waits has gone; launches change their order only where neither touches what the other writes, byte
+//! by byte for copies and dense results. A result that nobody owns any more, and no other launch reads, need not be stored. Rust
+//! drops most temporaries only after the next operators, so the newest launches wait on when the older ones run. What fails while
+//! it runs is told, as ever, by the next copy to the host or wait.
 //!
-//! Memory of launches that wait is [`Kept`]: it has an address and lends nothing. Who works on it outside the queue takes it, and the
+//! Memory of launches that wait is [`Kept`]: it has an address and lends nothing. Work outside the queue gets the memory, and the
 //! stream, from [`Settled`].
 //!
 //! `ROCFIRE_FUSION=0` and `ROCFIRE_SYNC=1` leave the queue out.
@@ -35,45 +35,45 @@ pub use kept::{Kept, Turn};
 pub use settled::Settled;
 pub(crate) use settled::tensor;
 
-/// Launches that wait at a time.
+/// The most launches that wait at a time.
 const WAITING_MOST: usize = Hazards::COMMANDS_MOST;
-/// Those that wait on when it is full. Between the copies of keys that an attention of Candle's makes and the place where Rust
-/// drops them there are some 20 launches.
+/// The most launches that wait on when older ones run. Between the copies of keys that Candle's attention makes and the point where
+/// Rust drops them there are some 20 launches.
 const WAITING_ON: usize = 26;
-/// As many wait, most, while the device has nothing to do, and so many of them on: the oldest run when the first so many have come,
-/// and each time some more may wait.
+/// The first time after everything has run, the device has nothing to do. So the oldest launches run as soon as `FIRST_MOST` wait,
+/// and `FIRST_ON` wait on. Each further time `MORE_EACH_TIME` more may wait, and wait on.
 const FIRST_MOST: usize = 16;
 const FIRST_ON: usize = 8;
 const MORE_EACH_TIME: usize = 10;
-/// Bytes of results that wait, most: more would hold back memory that others want.
+/// The most bytes of results that waiting launches write: more would hold back memory that others want.
 const WRITTEN_BYTES_MOST: u64 = 1 << 30;
 
 /// Memory that a launch reads or writes.
 #[derive(Clone, Debug)]
 pub struct Touched {
-    /// What it is part of.
+    /// The allocation that it is part of.
     pub memory: Kept,
     /// Which bytes, and whether they are read or written.
     pub access: Access,
-    /// The address that the launch was given.
+    /// The address that the launch was given as its argument.
     pub asked: u64,
 }
 
 impl Touched {
-    /// So many bytes from an address on, written or else read.
+    /// The `bytes` bytes from the address `first` on, written or else read.
     pub fn part(memory: Kept, first: u64, bytes: u64, is_written: bool) -> Touched {
         let bytes = Bytes { first, end: first + bytes, rows: None };
         Touched { memory, access: Access { bytes, is_read: !is_written, is_written }, asked: first }
     }
 
-    /// All of some memory.
+    /// A whole allocation.
     pub(crate) fn whole(memory: Kept, is_read: bool, is_written: bool) -> Touched {
         let first = memory.address();
         let bytes = Bytes { first, end: first + memory.bytes(), rows: None };
         Touched { memory, access: Access { bytes, is_read, is_written }, asked: first }
     }
 
-    /// Only what lies so from the address on; `None` if that is not known.
+    /// Narrows the access to an extent from the address on; `None` leaves it as it is.
     pub(crate) fn narrow_to(&mut self, extent: Option<Extent>) {
         let Some(Extent { rows, row_bytes, stride_bytes }) = extent else { return };
         let span = rows.saturating_sub(1).saturating_mul(stride_bytes).saturating_add(row_bytes);
@@ -83,18 +83,20 @@ impl Touched {
     }
 }
 
-/// A kernel by name with its arguments.
+/// A launch of a kernel by name.
 pub(crate) struct Call {
     pub function: CudaFunction,
-    /// As Candle asked, and as it is launched.
+    /// The geometry that Candle asked for.
     pub asked: LaunchConfig,
+    /// The geometry that it is launched with.
     pub config: LaunchConfig,
-    /// The arguments, and where each begins.
+    /// The arguments as the kernel reads them.
     pub bytes: Vec<u8>,
+    /// The byte at which each argument begins.
     pub at: Vec<u16>,
 }
 
-/// A kernel of a launcher with its arguments.
+/// A launch by one of `candle-kernels`' launchers.
 pub(crate) struct LauncherCall {
     pub name: &'static str,
     pub tag: u64,
@@ -104,6 +106,7 @@ pub(crate) struct LauncherCall {
     pub at: Vec<u16>,
 }
 
+/// What a waiting launch does.
 pub(crate) enum Work {
     Call(Call),
     Launcher(LauncherCall),
@@ -114,9 +117,9 @@ pub(crate) enum Work {
 pub struct Node {
     pub(crate) work: Work,
     pub(crate) touched: Vec<Touched>,
-    /// Earlier ones that must run before it.
+    /// The earlier launches that must run before it.
     dependencies: Dependencies,
-    /// What its library has made of the arguments.
+    /// What the kernel's library has read off the arguments, once it has ([`Node::read_once`]).
     read: OnceLock<Option<Arc<dyn Any + Send + Sync>>>,
 }
 
@@ -125,13 +128,14 @@ impl Node {
         Node { work, touched, dependencies: Dependencies::default(), read: OnceLock::new() }
     }
 
-    /// What a library makes of the launch, made once: while it waits it is planned more than once, and then run.
+    /// What the kernel's library reads off the arguments. `make` is called once, although a launch can be planned several times before
+    /// it runs.
     pub fn read_once<T: Any + Send + Sync>(&self, make: impl FnOnce() -> Option<T>) -> Option<Arc<T>> {
         let made = self.read.get_or_init(|| Some(Arc::new(make()?)));
         Arc::clone(made.as_ref()?).downcast().ok()
     }
 
-    /// The same, if it has been made.
+    /// What [`Node::read_once`] has made; `None` if it was not called or made nothing.
     pub fn was_read<T: Any>(&self) -> Option<&T> {
         self.read.get()?.as_ref()?.downcast_ref()
     }
@@ -153,7 +157,7 @@ impl Node {
         accesses.any(|access| self.written().any(|written| written.access.bytes.meets(&access.bytes)))
     }
 
-    /// Candle's name for the kernel, or what a launcher calls its own; `None` for a product.
+    /// Candle's name for the kernel, or a launcher's name for its own; `None` for a product.
     pub fn name(&self) -> Option<&'static str> {
         match &self.work {
             Work::Call(call) => Some(call.function.name()),
@@ -162,7 +166,7 @@ impl Node {
         }
     }
 
-    /// What its library knows a kernel of Candle's by.
+    /// The number by which the library knows a kernel of Candle's; `None` for other launches.
     pub fn number(&self) -> Option<usize> {
         match &self.work {
             Work::Call(call) => match call.function.kernel() {
@@ -173,7 +177,7 @@ impl Node {
         }
     }
 
-    /// What a launcher tells kernels of one name apart by; `None` for Candle's own launches, whose names are others.
+    /// The number by which a launcher tells kernels of one name apart; `None` for Candle's own launches and for products.
     pub fn tag(&self) -> Option<u64> {
         match &self.work {
             Work::Launcher(own) => Some(own.tag),
@@ -192,7 +196,7 @@ impl Node {
         }
     }
 
-    /// The memory that an address leads into, if the launch touches it, and how far.
+    /// The memory that an address leads into and the byte in it; `None` if the launch does not touch it.
     pub fn memory(&self, address: u64, turn: &Turn) -> Option<(&Buffer, u64)> {
         let offset = |touched: &Touched| address.checked_sub(touched.memory.address());
         let mut found = self.touched.iter().filter_map(|touched| Some((touched, offset(touched)?)));
@@ -200,15 +204,15 @@ impl Node {
         Some((touched.memory.buffer(turn), offset))
     }
 
-    /// The memory that it writes first.
+    /// The first of the memory that it writes; `None` if it writes none.
     pub fn output(&self, turn: &Turn) -> Option<&Buffer> {
         self.written().next().map(|written| written.memory.buffer(turn))
     }
 
-    /// The memory from the address in a slot on, as a contiguous tensor.
+    /// The memory from the address in argument `slot` on, as a contiguous tensor.
     ///
     /// # Errors
-    /// No memory there; less of it than the shape needs; an address between two elements.
+    /// There is no memory there, or less than the shape needs; the address is between two elements.
     pub fn tensor(&self, slot: usize, shape: &[usize], dtype: DType, turn: &Turn) -> Result<Tensor, DriverError> {
         let no_memory = || DriverError::new(format!("argument {slot} must be memory"));
         let (buffer, first_byte) = self.memory(self.word(slot), turn).ok_or_else(no_memory)?;
@@ -223,7 +227,7 @@ impl Node {
         }
     }
 
-    /// Candle's geometry, or a launcher's; that of nothing for a product.
+    /// The geometry that Candle or a launcher asked for; one without workgroups for a product.
     pub fn asked(&self) -> LaunchConfig {
         match &self.work {
             Work::Call(call) => call.asked,
@@ -232,7 +236,7 @@ impl Node {
         }
     }
 
-    /// The bytes of the argument in a slot and of those behind it; none for a product.
+    /// The bytes of the argument in a slot, followed by those of the later arguments; none for a product.
     pub fn argument(&self, slot: usize) -> &[u8] {
         let (bytes, at) = match &self.work {
             Work::Call(call) => (&call.bytes, &call.at),
@@ -242,17 +246,17 @@ impl Node {
         at.get(slot).and_then(|&at| bytes.get(usize::from(at)..)).unwrap_or(&[])
     }
 
-    /// An argument of eight bytes; 0 where there is none.
+    /// The argument of eight bytes in a slot; 0 where there is none.
     pub fn word(&self, slot: usize) -> u64 {
         self.argument(slot).first_chunk().map_or(0, |bytes| u64::from_ne_bytes(*bytes))
     }
 
-    /// An argument of four bytes; 0 where there is none.
+    /// The argument of four bytes in a slot; 0 where there is none.
     pub fn int(&self, slot: usize) -> u32 {
         self.argument(slot).first_chunk().map_or(0, |bytes| u32::from_ne_bytes(*bytes))
     }
 
-    /// The address of the first byte that it writes, and that behind the last; for launches with one result.
+    /// The addresses of the first byte that it writes and of the byte behind the last; `None` unless it has exactly one result.
     pub fn result(&self) -> Option<(u64, u64)> {
         let mut written = self.written();
         match (written.next(), written.next()) {
@@ -299,7 +303,7 @@ impl Window<'_> {
         self.nodes[number].overwrites(self.nodes[other].accesses())
     }
 
-    /// How many.
+    /// How many launches wait.
     pub fn len(&self) -> usize {
         self.nodes.len()
     }
@@ -309,38 +313,38 @@ impl Window<'_> {
         self.nodes.is_empty()
     }
 
-    /// One of them.
+    /// A launch by its number.
     pub fn node(&self, number: usize) -> &Node {
         &self.nodes[number]
     }
 
-    /// The earlier ones that must run before it, a bit each.
+    /// The earlier launches that must run before it, a bit each.
     pub fn after(&self, number: usize) -> u64 {
         self.nodes[number].dependencies.all
     }
 
-    /// The earlier ones of whose results it reads something, a bit each.
+    /// The earlier launches whose results it reads, in whole or in part, a bit each.
     pub fn sources(&self, number: usize) -> u64 {
         self.nodes[number].dependencies.sources
     }
 
-    /// Those of whose results another reads something, a bit each.
+    /// All launches whose results another waiting launch reads, in whole or in part, a bit each.
     pub fn read(&self) -> u64 {
         self.nodes.iter().fold(0, |all, node| all | node.dependencies.sources)
     }
 
-    /// The later ones that read something of its results, a bit each.
+    /// The later launches that read its results, in whole or in part, a bit each.
     pub fn readers(&self, number: usize) -> u64 {
         let reads = |(other, node): (usize, &Node)| (node.dependencies.sources >> number & 1) << other;
         self.nodes.iter().enumerate().skip(number + 1).map(reads).fold(0, |all, bit| all | bit)
     }
 
-    /// Whether a launch writes what another, or it itself, reads.
+    /// Whether launch `number` writes memory that launch `reader`, which may be itself, reads.
     pub fn overwrites(&self, number: usize, reader: usize) -> bool {
         self.nodes[number].overwrites(self.nodes[reader].accesses().filter(|access| access.is_read))
     }
 
-    /// Whether somebody outside can still read its results.
+    /// Whether somebody outside the queue still owns memory of its results, and so can read it.
     pub fn is_owned(&self, number: usize) -> bool {
         self.nodes[number].written().any(|written| self.shared.is_owned(written.memory.address()))
     }
@@ -350,25 +354,25 @@ impl Window<'_> {
         self.shared.device()
     }
 
-    /// What lends operators the memory that launches touch: they run in their turn.
+    /// What operators show to get the memory that launches touch: they run in the order of the plan.
     pub fn turn(&self) -> &Turn {
         &self.turn
     }
 }
 
-/// What runs next: some launches that wait, as one or one after the other.
+/// A step of a merger's plan: some waiting launches, as one or one after the other.
 pub struct Planned {
-    /// Their numbers, in the order in which they run.
+    /// The launches' numbers, in the order in which they run.
     pub members: Vec<usize>,
     /// How they run.
     pub run: Run,
 }
 
-/// How launches that wait run.
+/// How the launches of a step run.
 pub enum Run {
     /// Each as it was asked for.
     Each,
-    /// The first as it was asked for; the others would do the same once more.
+    /// The first as it was asked for, and the others not at all: they would do the same once more.
     First,
     /// As one launch.
     Merged(Merged),
@@ -376,16 +380,16 @@ pub enum Run {
     By(Operator),
 }
 
-/// Does what several launches do.
+/// A function that does what the launches of a step do, on a stream.
 pub type Operator = Box<dyn Fn(&rocfire_hal::Stream) -> Result<(), DriverError>>;
 
 /// One launch in the place of several.
 pub struct Merged {
-    /// What messages and profiles call it.
+    /// Its name in messages and profiles.
     pub label: &'static str,
-    /// Its text.
+    /// The kernel's text.
     pub source: Arc<Source>,
-    /// The name of the kernel in it.
+    /// The name of the kernel in the text.
     pub entry: &'static str,
     /// Its geometry.
     pub config: LaunchConfig,
@@ -393,13 +397,13 @@ pub struct Merged {
     pub bytes: Vec<u8>,
 }
 
-/// Knows what kernels compute, and so which launches one launch can do.
+/// Decides which waiting launches one launch can do. `candle-kernels` implements it, as it knows what its kernels compute.
 pub trait Merger: Sync {
-    /// Puts all launches of a window into steps, and gives those that run now.
+    /// Groups all launches of a window into steps, and returns those steps that run now.
     ///
-    /// A launch may move before another if it need not come after it ([`Window::after`]). A merged launch does what its
-    /// members do, but for results that nobody owns and only other members read. It accesses no other memory than they.
-    /// `goes` is asked of each step, in their order, whether these members run now; the others wait on.
+    /// A launch may move before another that it does not depend on ([`Window::after`]). A merged launch does what its members do, but
+    /// need not store results that nobody owns and only other members read. It accesses no other memory than they do. For each step in
+    /// order the plan asks `goes` whether its members run now; the other steps wait on.
     fn plan(&self, window: &Window<'_>, goes: &mut dyn FnMut(&[usize]) -> bool) -> Vec<Planned>;
 }
 
@@ -407,15 +411,15 @@ pub trait Merger: Sync {
 #[derive(Default)]
 pub(crate) struct Queue {
     nodes: Vec<Node>,
-    /// What they access.
+    /// What the launches access, from which dependencies follow.
     hazards: Hazards,
     written_bytes: u64,
-    /// How often the oldest ran since everything did.
+    /// How often the oldest launches have run since all of them last ran.
     times: usize,
-    /// How many have memory and stream lent ([`Settled`]): nothing waits meanwhile.
+    /// How many [`Settled`] live, which lend memory and stream: meanwhile nothing waits.
     lent: usize,
     merger: Option<&'static dyn Merger>,
-    /// Hashes of merged kernels that did not compile.
+    /// The hashes of merged kernels' sources that did not compile. They are not tried again.
     refused: HashSet<[u8; 32]>,
 }
 
@@ -424,7 +428,7 @@ impl Queue {
         self.merger = Some(merger);
     }
 
-    /// Runs everything, and what comes at once until [`Queue::close`].
+    /// Runs everything that waits. Until [`Queue::close`] each launch that comes runs at once.
     fn open(&mut self, shared: &Shared) {
         self.run(shared, 0);
         self.lent += 1;
@@ -434,7 +438,7 @@ impl Queue {
         self.lent -= 1;
     }
 
-    /// Adds a launch; the oldest run if it is full.
+    /// Adds a launch. If as many wait as may, the oldest run.
     pub(crate) fn push(&mut self, shared: &Shared, node: Node) {
         self.add(node);
         if self.lent > 0 || self.written_bytes > WRITTEN_BYTES_MOST {
@@ -446,7 +450,7 @@ impl Queue {
         }
     }
 
-    /// How many may wait now.
+    /// How many launches may wait now before the oldest run.
     fn most(&self) -> usize {
         (FIRST_MOST + self.times * MORE_EACH_TIME).min(WAITING_MOST)
     }
@@ -458,7 +462,7 @@ impl Queue {
         self.nodes.push(node);
     }
 
-    /// Runs everything but, at most, the newest `left`.
+    /// Runs all launches except some of the newest `left`, and what must come behind those.
     pub(crate) fn run(&mut self, shared: &Shared, left: usize) {
         if left == 0 {
             self.times = 0;
@@ -477,7 +481,7 @@ impl Queue {
             !waits
         };
         let steps: Vec<Planned> = match self.merger {
-            // A launch alone is planned too: a merger may run it in its own way, whatever waits beside it.
+            // A single launch is planned too: a merger may run it in a way of its own, and does so whatever waits beside it.
             Some(merger) => merger.plan(&Window { nodes, shared, turn: Turn::new() }, &mut goes),
             None => {
                 let alone = (0..nodes.len()).filter(|&node| goes(&[node]));
@@ -495,7 +499,7 @@ impl Queue {
         }
         self.written_bytes = self.nodes.iter().map(Node::written_bytes).sum();
         if self.nodes.len() == WAITING_MOST {
-            // All of it hangs together: nothing is gained by waiting.
+            // All launches depend on each other, and nothing could run: nothing is gained by waiting.
             self.run(shared, 0);
         }
     }
@@ -522,7 +526,7 @@ impl Queue {
         }
     }
 
-    /// Whether the one launch has a kernel.
+    /// Launches the members as one. `false`, and nothing is launched, if its kernel does not compile.
     fn put_merged(&mut self, shared: &Shared, step: &Planned, merged: &Merged) -> bool {
         if self.refused.contains(merged.source.hash()) {
             return false;
@@ -548,6 +552,8 @@ impl Queue {
     }
 }
 
+/// Launches a kernel on the device's stream.
+///
 /// # Safety
 /// As [`rocfire_hal::Stream::launch`].
 pub(crate) unsafe fn put(

@@ -1,4 +1,4 @@
-//! cudarc's layer below the types with owners, as far as Candle reaches into it.
+//! The part of cudarc's layer `result`, which lies below the types with owners, that Candle calls.
 
 pub use super::error::DriverError;
 
@@ -8,14 +8,13 @@ pub mod device {
     use super::super::sys::{CUdevice, CUdevice_attribute};
     use super::DriverError;
 
-    /// What a device says of itself, in CUDA's terms. Candle gives some of it to launchers of `candle-kernels`, which need
-    /// none of it.
+    /// An attribute of a device, in CUDA's terms. Candle passes some of them to launchers of `candle-kernels`, which ignore them.
     ///
     /// # Errors
     /// The device is not there.
     ///
     /// # Safety
-    /// None is needed: cudarc's signature.
+    /// Nothing is asked: the `unsafe` is cudarc's signature.
     pub unsafe fn get_attribute(device: CUdevice, attribute: CUdevice_attribute) -> Result<i32, DriverError> {
         use CUdevice_attribute::*;
         let ordinal = usize::try_from(device).map_err(|_| DriverError::new(format!("no device {device}")))?;

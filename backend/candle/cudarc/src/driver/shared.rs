@@ -1,4 +1,4 @@
-//! What all handles of one device share: which memory lies where, the launches that wait, what failed.
+//! What all handles of one device share: the memory that lives, the launches that wait, and an error that nobody has seen yet.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
@@ -9,28 +9,29 @@ use super::DriverError;
 use super::memory::Memory;
 use super::queue::{Kept, Merger, Node, Queue, Settled};
 
-/// One for each device that was opened, whatever number of contexts Candle opens over it: work is done in one order, and memory
-/// of one context is memory of the others.
+/// There is one for each device that was opened, however many contexts Candle opens over it. So work is done in one order, and
+/// memory of one context is memory of the others.
 pub(crate) struct Shared {
     device: Device,
-    /// What could not be told where it happened.
+    /// The first error that could not be returned where it happened, and was not returned since.
     error: Mutex<Option<DriverError>>,
+    /// Live memory by the address of its first byte.
     places: Mutex<BTreeMap<u64, LiveMemory>>,
-    /// Launches that wait; none where each is made as it is asked for.
+    /// The launches that wait; `None` where each launch is made as it is asked for.
     queue: Option<Mutex<Queue>>,
 }
 
-/// Live memory, by the address of its first byte.
+/// A range of memory that has an owner.
 struct LiveMemory {
     bytes: u64,
     memory: Weak<Memory>,
 }
 
-/// Those of the process.
+/// Those of all devices that the process has opened.
 static ALL: Mutex<Vec<Weak<Shared>>> = Mutex::new(Vec::new());
 
 impl Shared {
-    /// That of a device; made when it is first asked for.
+    /// What handles of a device share; made when it is first asked for.
     pub(crate) fn of(device: Device) -> Arc<Shared> {
         let mut all = lock(&ALL);
         all.retain(|shared| shared.strong_count() > 0);
@@ -43,17 +44,17 @@ impl Shared {
         shared
     }
 
-    /// The device, while what waits goes on waiting.
+    /// The device, without launching what waits.
     pub(crate) fn device(&self) -> &Device {
         &self.device
     }
 
-    /// Whether launches wait here to be put together with others.
+    /// Whether launches wait, so that several can become one.
     pub(crate) fn has_queue(&self) -> bool {
         self.queue.is_some()
     }
 
-    /// Lets a launch wait; only where there is a queue.
+    /// Puts a launch into the queue, which must exist ([`Shared::has_queue`]).
     pub(crate) fn wait(&self, node: Node) {
         self.with_queue(|queue| queue.push(self, node));
     }
@@ -63,7 +64,7 @@ impl Shared {
         self.with_queue(|queue| queue.run(self, 0));
     }
 
-    /// Launches all that waits, and lends memory and stream.
+    /// Launches all that waits, and lends memory and the stream.
     pub(crate) fn settled(&self) -> Settled<'_> {
         Settled::new(self)
     }
@@ -78,7 +79,7 @@ impl Shared {
         }
     }
 
-    /// Tells, once, what [`Shared::record_err`] kept.
+    /// Returns, once, the error that [`Shared::record_err`] kept.
     pub(crate) fn check_err(&self) -> Result<(), DriverError> {
         lock(&self.error).take().map_or(Ok(()), Err)
     }
@@ -100,14 +101,14 @@ impl Shared {
         lock(&self.places).remove(&address);
     }
 
-    /// Whether memory that begins at an address has an owner; not if only launches that wait hold it.
+    /// Whether memory that begins at an address has an owner. Launches that wait hold memory too, but do not count.
     pub(crate) fn is_owned(&self, address: u64) -> bool {
         lock(&self.places).contains_key(&address)
     }
 
-    /// The live memory that an address leads into, or to the end of, and how far.
+    /// The live memory that an address leads into or to the end of, and the byte in it; `None` if there is none.
     pub(crate) fn memory_at(&self, address: u64) -> Option<(Kept, u64)> {
-        // The lock is gone before the handle: if that is the last one, it takes the lock to unregister itself.
+        // The lock is released before the handle is dropped: the last handle of some memory takes the lock to unregister it.
         let (memory, offset) = {
             let places = lock(&self.places);
             let (start, place) = places.range(..=address).next_back()?;
@@ -119,7 +120,7 @@ impl Shared {
 }
 
 impl Drop for Shared {
-    /// Others may still hold memory that launches which wait would write.
+    /// Launches what waits: others may still hold memory that it writes.
     fn drop(&mut self) {
         self.launch_waiting();
     }

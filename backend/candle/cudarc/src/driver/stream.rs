@@ -1,4 +1,4 @@
-//! The order of work, and what is not a launch: memory and copies.
+//! Streams: memory, fills and copies, in the one order of a device's work.
 
 use std::fmt;
 use std::sync::{Arc, Mutex, Weak};
@@ -13,7 +13,7 @@ use super::{
     ValidAsZeroBits, sys,
 };
 
-/// A handle of a device's one stream.
+/// A handle of the one stream that a device has.
 pub struct CudaStream {
     context: Arc<CudaContext>,
 }
@@ -41,17 +41,17 @@ impl CudaStream {
         std::ptr::from_ref(self).cast_mut().cast()
     }
 
-    /// The device.
+    /// The context of its device.
     pub fn context(&self) -> &Arc<CudaContext> {
         &self.context
     }
 
-    /// Launches what waits, and lends memory and stream to work that is no launch of Candle's.
+    /// Launches what waits, and lends memory and the stream to work that is no launch of Candle's.
     pub fn settled(&self) -> Settled<'_> {
         self.context.settled()
     }
 
-    /// Whether the stream records: it does not.
+    /// Whether the stream is recording a graph. It never is.
     ///
     /// # Errors
     /// None.
@@ -62,17 +62,17 @@ impl CudaStream {
     /// Waits for everything.
     ///
     /// # Errors
-    /// What failed since somebody was last told.
+    /// What has failed since an error was last returned.
     pub fn synchronize(&self) -> Result<(), DriverError> {
         self.context.synchronize()
     }
 
-    /// Begins the arguments of a launch.
+    /// Begins a launch; its arguments are pushed next.
     pub fn launch_builder<'a>(&'a self, function: &'a CudaFunction) -> LaunchArgs<'a> {
         LaunchArgs::new(self, function)
     }
 
-    /// Unwritten memory of `len` elements, also of none.
+    /// Unwritten memory of `len` elements, which may be 0.
     ///
     /// # Errors
     /// Out of memory, with the sizes; the device stays usable.
@@ -87,7 +87,7 @@ impl CudaStream {
         Ok(CudaSlice::on_device(self, Memory::new(self.context.shared(), bytes)?, len))
     }
 
-    /// Memory of zero bytes.
+    /// Memory of `len` elements whose bytes are zero.
     ///
     /// # Errors
     /// As [`CudaStream::alloc`].
@@ -101,7 +101,7 @@ impl CudaStream {
         Ok(slice)
     }
 
-    /// Makes zeros of memory.
+    /// Fills memory with zero bytes.
     ///
     /// # Errors
     /// The driver's own.
@@ -118,7 +118,7 @@ impl CudaStream {
         Ok(())
     }
 
-    /// A copy of elements of the host. `usize` stays there.
+    /// A copy of the host's elements on the device. Elements of type `usize` stay on the host.
     ///
     /// # Errors
     /// As [`CudaStream::alloc`] and [`CudaStream::memcpy_htod`].
@@ -126,7 +126,7 @@ impl CudaStream {
         self: &Arc<Self>,
         source: &Src,
     ) -> Result<CudaSlice<T>, DriverError> {
-        // SAFETY: none is needed, see there.
+        // SAFETY: nothing is asked, as the trait says.
         let (elements, _synced) = unsafe { source.stream_synced_slice(self) };
         if T::STAYS_ON_HOST {
             let word = |bytes: &[u8]| usize::from_ne_bytes(bytes.try_into().expect("chunks of a word"));
@@ -137,7 +137,7 @@ impl CudaStream {
         Ok(CudaSlice::on_device(self, self.upload(bytes_of(elements))?, elements.len()))
     }
 
-    /// Memory with these bytes.
+    /// Device memory with these bytes.
     pub(crate) fn upload(&self, bytes: &[u8]) -> Result<Arc<Memory>, DriverError> {
         let memory = Memory::new(self.context.shared(), bytes.len())?;
         let settled = self.settled();
@@ -145,7 +145,7 @@ impl CudaStream {
         Ok(memory)
     }
 
-    /// Copies elements of the host to memory that has room for them; they can be reused when this returns.
+    /// Copies the host's elements to memory that has room for them. The host's memory can be reused when this returns.
     ///
     /// # Errors
     /// Too little room; the driver's own.
@@ -154,7 +154,7 @@ impl CudaStream {
         source: &Src,
         target: &mut Dst,
     ) -> Result<(), DriverError> {
-        // SAFETY: none is needed, see there.
+        // SAFETY: nothing is asked, as the trait says.
         let (elements, _synced) = unsafe { source.stream_synced_slice(self) };
         room("memcpy_htod", elements.len(), target.len())?;
         let address = target.device_ptr_mut(self).0;
@@ -165,10 +165,10 @@ impl CudaStream {
         Ok(())
     }
 
-    /// The elements, after all work so far.
+    /// The elements on the host, as all work so far leaves them.
     ///
     /// # Errors
-    /// A launch that failed since somebody was last told; the driver's own.
+    /// What has failed since an error was last returned; the driver's own.
     pub fn clone_dtoh<T: DeviceRepr, Src: DevicePtr<T>>(self: &Arc<Self>, source: &Src) -> Result<Vec<T>, DriverError> {
         let len = source.len();
         let mut elements = Vec::<T>::with_capacity(len);
@@ -185,7 +185,7 @@ impl CudaStream {
         Ok(elements)
     }
 
-    /// Copies elements to the host, after all work so far.
+    /// Copies elements to the host, as all work so far leaves them.
     ///
     /// # Errors
     /// As [`CudaStream::clone_dtoh`]; too little room.
@@ -195,7 +195,7 @@ impl CudaStream {
         target: &mut Dst,
     ) -> Result<(), DriverError> {
         room("memcpy_dtoh", source.len(), target.len())?;
-        // SAFETY: none is needed, see there.
+        // SAFETY: nothing is asked, as the trait says.
         let (elements, _synced) = unsafe { target.stream_synced_mut_slice(self) };
         let elements = &mut elements[..source.len()];
         self.read(source.stream(), source.device_ptr(self).0, bytes_of_mut(elements))
@@ -210,7 +210,7 @@ impl CudaStream {
         Ok(())
     }
 
-    /// Copies elements between memory, also of two devices.
+    /// Copies elements from device memory to device memory, by way of the host if it is of two devices.
     ///
     /// # Errors
     /// Too little room; the driver's own.

@@ -8,11 +8,11 @@ pub type CUdeviceptr = u64;
 /// A device, by its ordinal.
 pub type CUdevice = i32;
 
-/// What a [`CUstream`] points to: nothing that may be read.
+/// What a [`CUstream`] seems to point to. Nothing may be read there.
 #[derive(Debug)]
 pub enum CUstream_st {}
 
-/// A stream as a number: names a live [`crate::driver::CudaStream`] to `candle-kernels`, and nothing to CUDA or HIP.
+/// A number that names a live [`crate::driver::CudaStream`] to `candle-kernels`. It means nothing to CUDA or HIP.
 pub type CUstream = *mut CUstream_st;
 
 /// Whether a stream records.
@@ -26,20 +26,20 @@ pub enum CUstreamCaptureStatus {
     CU_STREAM_CAPTURE_STATUS_INVALIDATED = 2,
 }
 
-/// What can be asked of a device.
+/// The questions that can be asked of a device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CUdevice_attribute {
     /// Threads that one workgroup can have.
     CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_BLOCK = 1,
     /// LDS that one workgroup can have, bytes.
     CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK = 8,
-    /// Lanes of what Candle's geometries call a warp: 32, whatever a wave has.
+    /// Lanes of what Candle's geometries call a warp: always 32, whatever the device's wave has.
     CU_DEVICE_ATTRIBUTE_WARP_SIZE = 10,
     /// Compute units.
     CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT = 16,
-    /// The generation that Candle may expect: 8, whatever the device.
+    /// The generation of NVIDIA GPU whose abilities Candle may expect: always 8, whatever the device.
     CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR = 75,
-    /// As [`CUdevice_attribute::CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR`]: 0.
+    /// The second number of that generation: always 0.
     CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR = 76,
     /// LDS that one workgroup can have, bytes.
     CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN = 97,

@@ -1,11 +1,11 @@
-//! Calls that begin together, with the views that they hold.
+//! Groups: collective calls that begin together.
 
 use super::result::{NcclError, NcclStatus, group_end, group_start};
 use super::{Comm, NcclType, ReduceOp};
 use crate::driver::{CudaView, CudaViewMut};
 
-/// Calls of one rank that begin when this is dropped, unless the thread is in a group around it. What fails then is the
-/// device's next error.
+/// A group of one rank's calls. They begin when this is dropped, or if the thread is in another group around it, when that ends.
+/// What fails then is returned by the next call on the device that can return an error.
 #[derive(Debug)]
 pub struct Group<'a> {
     comm: &'a Comm,
@@ -36,7 +36,7 @@ impl<'g> Group<'g> {
     /// As [`Comm::send`].
     ///
     /// # Errors
-    /// As there; so do all below.
+    /// As there. So do all calls below.
     pub fn send<'s: 'g, T: NcclType>(&mut self, data: CudaView<'s, T>, peer: i32) -> Result<(), NcclError> {
         self.comm.send(&data, peer)
     }

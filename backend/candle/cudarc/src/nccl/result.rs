@@ -1,4 +1,4 @@
-//! What a call gives, and calls that begin together.
+//! What a collective call returns, and calls that begin together.
 
 use std::cell::RefCell;
 use std::sync::Arc;
@@ -20,7 +20,7 @@ impl<E: Into<DriverError>> From<E> for NcclError {
     }
 }
 
-/// How a call that did not fail went.
+/// What has become of a call that did not fail.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NcclStatus {
     /// It is on the stream.
@@ -29,7 +29,7 @@ pub enum NcclStatus {
     InProgress,
 }
 
-/// A call with what it holds.
+/// A call that may have to wait for its group, with the memory that it keeps until then.
 pub(super) struct Held {
     pub rank: Arc<Communicator>,
     pub stream: Arc<CudaStream>,
@@ -40,7 +40,7 @@ pub(super) struct Held {
     pub target: Option<MemoryPart>,
 }
 
-/// The first byte of a slice, with its own stream.
+/// Where a slice begins: its memory, the byte in it, and the slice's own stream.
 pub(super) struct MemoryPart {
     pub stream: Arc<CudaStream>,
     pub memory: Kept,
@@ -48,7 +48,7 @@ pub(super) struct MemoryPart {
 }
 
 impl Held {
-    /// What lends its source and its target: launches that wait go first, also those that came while a group was open.
+    /// Lends the call its source and target. Launches that wait go first, also those that came while the group was open.
     fn settled(&self) -> Lent<'_> {
         let [source, target] = [&self.source, &self.target].map(|place| Some(place.as_ref()?.stream.settled()));
         Lent { _own: self.stream.settled(), source, target }
@@ -61,7 +61,7 @@ impl Held {
     }
 }
 
-/// Memory and streams of a call.
+/// What lends a call its memory: of its own stream, and of those of source and target.
 struct Lent<'a> {
     _own: Settled<'a>,
     source: Option<Settled<'a>>,
@@ -76,7 +76,7 @@ fn place<'a>(place: &'a Option<MemoryPart>, settled: &'a Option<Settled<'_>>) ->
     Ok(Some((settled.buffer(&place.memory)?, place.first)))
 }
 
-/// The groups that a thread is in, and their calls so far.
+/// The groups that a thread is in: how many inside each other, and their calls so far.
 #[derive(Default)]
 struct Open {
     depth: usize,
@@ -87,7 +87,7 @@ thread_local! {
     static OPEN: RefCell<Open> = RefCell::default();
 }
 
-/// The call now, or with the others of the thread's group.
+/// Runs a call now, or keeps it until the thread's group ends.
 pub(super) fn put(call: Held) -> Result<NcclStatus, NcclError> {
     let waits = OPEN.with_borrow(|open| open.depth > 0);
     if waits {
@@ -107,7 +107,7 @@ fn run(calls: &[Held]) -> Result<(), NcclError> {
     Ok(collective::group(&ready)?)
 }
 
-/// Calls of this thread from here on begin together, when [`group_end`] is called as often.
+/// Begins a group: this thread's calls from here on wait until [`group_end`] has been called as often, and then begin together.
 ///
 /// # Errors
 /// None.
@@ -116,10 +116,10 @@ pub fn group_start() -> Result<NcclStatus, NcclError> {
     Ok(NcclStatus::Success)
 }
 
-/// Ends a group; that of the outermost begins its calls.
+/// Ends a group. The end of the outermost one begins the calls.
 ///
 /// # Errors
-/// There is no group; as each of its calls, of which none was done then.
+/// There is no group. The errors of each of its calls; none of them was done then.
 pub fn group_end() -> Result<NcclStatus, NcclError> {
     let calls = OPEN.with_borrow_mut(|open| match open.depth {
         0 => Err(DriverError::new("group_end without a group_start on this thread")),

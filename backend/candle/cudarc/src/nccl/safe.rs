@@ -1,4 +1,4 @@
-//! Ranks and what they do.
+//! Ranks and their collective calls.
 
 use std::ffi::c_char;
 use std::fmt;
@@ -12,22 +12,22 @@ pub use super::result::{group_end, group_start};
 use crate::driver::pointer::resolve;
 use crate::driver::{CudaContext, CudaStream, DevicePtr, DevicePtrMut, DriverError, sys};
 
-/// What ranks that belong together agree on: one makes it, the others get its bytes in any way.
+/// What ranks that belong together have in common. One of them makes it; the program hands its bytes to the others.
 #[derive(Clone, Copy, Debug)]
 pub struct Id([c_char; UNIQUE_ID_BYTES]);
 
 impl Id {
-    /// A new one, for ranks on devices like device 0.
+    /// A new id, for ranks on devices of the kind that device 0 is.
     ///
     /// # Errors
-    /// No device; its library is not there.
+    /// There is no device, or no library for it.
     pub fn new() -> Result<Id, NcclError> {
         let context = CudaContext::new(0)?;
         let id = UniqueId::new(context.opened())?;
         Ok(Id(id.0.map(|byte| byte as c_char)))
     }
 
-    /// One that another rank made, by its bytes.
+    /// The id that another rank made, from its bytes.
     pub fn uninit(internal: [c_char; UNIQUE_ID_BYTES]) -> Id {
         Id(internal)
     }
@@ -53,7 +53,7 @@ pub enum ReduceOp {
     Max,
     /// The smallest.
     Min,
-    /// Their sum over their count.
+    /// Their sum divided by their count.
     Avg,
 }
 
@@ -71,7 +71,7 @@ impl ReduceOp {
 
 /// An element type that ranks exchange.
 pub trait NcclType {
-    /// Its name.
+    /// The element type's value in [`DType`].
     const DTYPE: DType;
 }
 
@@ -85,17 +85,17 @@ macro_rules! types {
 
 types!(f64: F64, f32: F32, half::f16: F16, half::bf16: BF16, i64: I64, i32: I32, i8: I8, u64: U64, u32: U32, u8: U8);
 
-/// One of the ranks that do things together; every rank makes the same calls in the same order.
+/// One of several ranks. Every rank must make the same collective calls in the same order.
 pub struct Comm {
     rank: Arc<Communicator>,
     stream: Arc<CudaStream>,
 }
 
 impl Comm {
-    /// The ranks of one process, one a stream in their order.
+    /// All ranks, if one process has them: one for each stream, in the order of `streams`.
     ///
     /// # Errors
-    /// No streams; the library is not there, or its own.
+    /// There are no streams, or there is no library; the library's own.
     pub fn from_devices(streams: Vec<Arc<CudaStream>>) -> Result<Vec<Comm>, NcclError> {
         let first = streams.first().ok_or_else(|| DriverError::new("from_devices: no streams"))?;
         let id = UniqueId::new(first.context().opened())?;
@@ -104,11 +104,11 @@ impl Comm {
         Ok(ranks.into_iter().zip(streams).map(|(rank, stream)| Comm { rank: Arc::new(rank), stream }).collect())
     }
 
-    /// Rank `rank` of `world_size`, the others being elsewhere; a library's rank waits for them.
+    /// Rank `rank` of `world_size`, whose others are made by other threads or processes. With RCCL or NCCL it waits for all of them.
     ///
     /// # Errors
-    /// A rank that is taken or not below `world_size`; for emulated devices an id that another process made; the library is
-    /// not there, or its own.
+    /// The rank is taken or not below `world_size`; for emulated devices, another process made the id; there is no library; the
+    /// library's own.
     pub fn from_rank(stream: Arc<CudaStream>, rank: usize, world_size: usize, id: Id) -> Result<Comm, NcclError> {
         let rank = Communicator::join(stream.context().opened(), &id.unique(), rank, world_size)?;
         Ok(Comm { rank: Arc::new(rank), stream })
@@ -119,12 +119,12 @@ impl Comm {
         Arc::clone(&self.stream)
     }
 
-    /// Its device.
+    /// The context of its device.
     pub fn context(&self) -> &Arc<CudaContext> {
         self.stream.context()
     }
 
-    /// Its device's number.
+    /// The ordinal by which its device was opened.
     pub fn ordinal(&self) -> usize {
         self.context().ordinal()
     }
@@ -139,22 +139,22 @@ impl Comm {
         self.rank.world()
     }
 
-    /// To another rank, which receives.
+    /// Sends elements to another rank, which must receive them.
     ///
     /// # Errors
-    /// Memory of another device; ranks that there are not; the library's own. So do all below.
+    /// The memory is of another device; a rank does not exist; the library's own. So do all calls below.
     pub fn send<S: DevicePtr<T>, T: NcclType>(&self, data: &S, peer: i32) -> Result<(), NcclError> {
         let kind = Kind::Send { to: other(peer)? };
         self.call::<T>(kind, data.len(), Some(self.source(data)), None).map(|_| ())
     }
 
-    /// From another rank, which sends.
+    /// Receives elements from another rank, which must send them.
     pub fn recv<R: DevicePtrMut<T>, T: NcclType>(&self, buff: &mut R, peer: i32) -> Result<NcclStatus, NcclError> {
         let kind = Kind::Recv { from: other(peer)? };
         self.call::<T>(kind, buff.len(), None, Some(self.target(buff)))
     }
 
-    /// Every target gets rank `root`'s source; the others need none.
+    /// Copies rank `root`'s source to every rank's target. The other ranks need no source.
     pub fn broadcast<S: DevicePtr<T>, R: DevicePtrMut<T>, T: NcclType>(
         &self,
         sendbuff: Option<&S>,
@@ -165,7 +165,7 @@ impl Comm {
         self.call::<T>(Kind::Broadcast { root: other(root)? }, recvbuff.len(), source, Some(self.target(recvbuff)))
     }
 
-    /// The same, of one place that is source and target.
+    /// The same with one slice as source and target.
     pub fn broadcast_in_place<R: DevicePtrMut<T>, T: NcclType>(
         &self,
         recvbuff: &mut R,
@@ -175,7 +175,8 @@ impl Comm {
         self.call::<T>(Kind::Broadcast { root: other(root)? }, recvbuff.len(), place.clone(), place)
     }
 
-    /// Every target gets all sources, one rank's after the other's; it is as many times longer as there are ranks.
+    /// Copies all ranks' sources, one behind the other in the order of ranks, to every rank's target, which is `world_size` times as
+    /// long as a source.
     pub fn all_gather<S: DevicePtr<T>, R: DevicePtrMut<T>, T: NcclType>(
         &self,
         sendbuff: &S,
@@ -185,7 +186,7 @@ impl Comm {
         self.call::<T>(Kind::AllGather, sendbuff.len(), source, Some(self.target(recvbuff)))
     }
 
-    /// Every target gets the reduction of all sources.
+    /// Reduces all ranks' sources element by element to every rank's target.
     pub fn all_reduce<S: DevicePtr<T>, R: DevicePtrMut<T>, T: NcclType>(
         &self,
         sendbuff: &S,
@@ -196,7 +197,7 @@ impl Comm {
         self.call::<T>(kind, sendbuff.len(), Some(self.source(sendbuff)), Some(self.target(recvbuff)))
     }
 
-    /// The same, of one place that is source and target.
+    /// The same with one slice as source and target.
     pub fn all_reduce_in_place<R: DevicePtrMut<T>, T: NcclType>(
         &self,
         buff: &mut R,
@@ -206,7 +207,7 @@ impl Comm {
         self.call::<T>(Kind::AllReduce(reduce_op.reduction()), buff.len(), place.clone(), place)
     }
 
-    /// Rank `root`'s target gets the reduction of all sources; the others need none.
+    /// Reduces all ranks' sources element by element to rank `root`'s target. The other ranks need no target.
     pub fn reduce<S: DevicePtr<T>, R: DevicePtrMut<T>, T: NcclType>(
         &self,
         sendbuff: &S,
@@ -219,7 +220,7 @@ impl Comm {
         self.call::<T>(kind, sendbuff.len(), Some(self.source(sendbuff)), target)
     }
 
-    /// The same, of one place that is source and target.
+    /// The same with one slice as source and target.
     pub fn reduce_in_place<R: DevicePtrMut<T>, T: NcclType>(
         &self,
         recvbuff: &mut R,
@@ -231,7 +232,8 @@ impl Comm {
         self.call::<T>(kind, recvbuff.len(), place.clone(), place)
     }
 
-    /// Every target gets its rank's piece of the reduction of all sources, which are as many times longer as there are ranks.
+    /// Reduces all ranks' sources element by element, and gives each rank's target that rank's piece of the result. A source is
+    /// `world_size` times as long as a target.
     pub fn reduce_scatter<S: DevicePtr<T>, R: DevicePtrMut<T>, T: NcclType>(
         &self,
         sendbuff: &S,
@@ -260,7 +262,7 @@ impl Comm {
     ) -> Result<NcclStatus, NcclError> {
         let op = kind.name();
         let needs = count.saturating_mul(T::DTYPE.size_bytes());
-        // What a rank gives without need is as long as the others'.
+        // A source or target that a rank gives without need must still be as long as those of the others.
         let extents = kind.extents(self.rank(), self.world_size());
         let [reads, writes] = extents.map(|extent| needs.saturating_mul(extent.unwrap_or(1)));
         let place = |arg: &str, part: Option<Part>, bytes: usize| -> Result<Option<MemoryPart>, NcclError> {
@@ -281,7 +283,7 @@ impl Comm {
     }
 }
 
-/// Where a slice is: an address means something in its own context only.
+/// Where a slice lies: its address, and its stream, in whose context alone the address means something.
 #[derive(Clone)]
 struct Part {
     stream: Arc<CudaStream>,

@@ -1,21 +1,21 @@
-//! Memory as launches that wait hold it: an address and a length. The memory itself is had in its turn only.
+//! Memory as launches that wait hold it: an address and a length. It is lent only to what runs in the queue's order.
 
 use std::fmt;
 
 use rocfire_hal::{Buffer, DType, Device, Error, Layout, View};
 
-/// A handle of device memory that does not lend it: launches that wait may still have to write it, or to read what is in it.
+/// A handle of device memory that does not lend it, because launches that wait may still have to write or read it.
 ///
-/// Its address is a name for launches that go through the queue. Whoever wants the memory itself shows a [`Turn`]: an operator of
-/// a [`super::Merger`] has it by its window, everybody else by [`super::Settled`].
+/// Its address only names it to launches that go through the queue. Whoever wants the memory itself shows a [`Turn`]. An operator of
+/// a [`super::Merger`] has one from its window, everybody else from [`super::Settled`].
 #[derive(Clone)]
 pub struct Kept(Buffer);
 
-/// Says that what waits and comes before is launched before whatever is made with the memory.
+/// Proof that its holder runs in the queue's order: launches that come before it have been launched when it uses memory.
 pub struct Turn(());
 
 impl Turn {
-    /// For the queue, which runs launches in their order.
+    /// Made by the queue only, which runs launches in their order.
     pub(super) fn new() -> Turn {
         Turn(())
     }
@@ -32,17 +32,17 @@ impl Kept {
         self.0.device_address()
     }
 
-    /// Its size.
+    /// Its size in bytes.
     pub fn bytes(&self) -> u64 {
         self.0.bytes()
     }
 
-    /// The memory, in its turn.
+    /// The memory, for a holder of a [`Turn`].
     pub fn buffer(&self, _turn: &Turn) -> &Buffer {
         &self.0
     }
 
-    /// Whether elements of a layout lie inside.
+    /// An error unless all elements of a layout lie inside.
     pub(crate) fn require(&self, layout: Layout, dtype: DType) -> Result<(), Error> {
         View::new(&self.0, layout, dtype).map(|_| ())
     }

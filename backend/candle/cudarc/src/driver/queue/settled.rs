@@ -1,4 +1,4 @@
-//! The door to memory and stream for work that is not Candle's own launch.
+//! How work that is no launch of Candle's gets memory and the stream.
 
 use std::fmt;
 
@@ -9,10 +9,10 @@ use crate::driver::memory::MemoryPart;
 use crate::driver::shared::Shared;
 use crate::driver::{CudaSlice, DriverError};
 
-/// A device on which nothing waits: what did was launched when this was made, and while it lives every launch is made as it is
-/// asked for. So work on its stream comes behind all that was asked for before, and before all that is asked for afterwards.
+/// A device on which nothing waits. Making this launches what waited, and while it lives every launch is made as it is asked for. So
+/// work on its stream comes behind all that was asked for before, and before all that is asked for afterwards.
 ///
-/// Only through it do slices and addresses lend their memory.
+/// Slices and addresses lend their memory only through it.
 pub struct Settled<'a> {
     shared: &'a Shared,
     turn: Turn,
@@ -25,12 +25,12 @@ impl<'a> Settled<'a> {
         Settled { shared, turn: Turn::new() }
     }
 
-    /// Where the work runs.
+    /// The stream to put work on.
     pub fn stream(&self) -> &'a Stream {
         self.shared.device().stream()
     }
 
-    /// What shows that nothing waits.
+    /// The proof, for [`Kept::buffer`], that nothing waits.
     pub(crate) fn turn(&self) -> &Turn {
         &self.turn
     }
@@ -38,7 +38,7 @@ impl<'a> Settled<'a> {
     /// The memory of a slice, and the byte of it that the slice begins at.
     ///
     /// # Errors
-    /// A slice of another device; out of memory, for numbers that stayed on the host.
+    /// The slice is of another device; out of memory, as numbers that stayed on the host get their memory here.
     pub fn memory<'s, T>(&'s self, slice: &'s CudaSlice<T>) -> Result<(&'s Buffer, u64), DriverError> {
         self.place(slice.place())
     }
@@ -47,7 +47,7 @@ impl<'a> Settled<'a> {
         Ok((self.buffer(place.held.memory()?.kept())?, place.first_byte))
     }
 
-    /// Memory that was found before.
+    /// The buffer of some memory.
     ///
     /// # Errors
     /// It is of another device.
@@ -61,7 +61,7 @@ impl<'a> Settled<'a> {
     /// The live memory from an address on, as a contiguous tensor; `name` is what messages call it.
     ///
     /// # Errors
-    /// No live memory there; less of it than the shape needs; an address between two elements.
+    /// There is no live memory there, or less than the shape needs; the address is between two elements.
     pub fn tensor(&self, name: &str, address: u64, shape: &[usize], dtype: DType) -> Result<Tensor, DriverError> {
         let wrong = || DriverError::new(format!("{name}: {address:#x} is no address of live memory"));
         let (kept, first_byte) = self.shared.memory_at(address).ok_or_else(wrong)?;
@@ -81,7 +81,7 @@ impl fmt::Debug for Settled<'_> {
     }
 }
 
-/// The memory from a byte on, as a contiguous tensor.
+/// The memory of a buffer from byte `first_byte` on, as a contiguous tensor.
 pub(crate) fn tensor(buffer: &Buffer, first_byte: u64, shape: &[usize], dtype: DType) -> Result<Tensor, DriverError> {
     let size = dtype.size_bytes() as u64;
     if !first_byte.is_multiple_of(size) {

@@ -1,4 +1,4 @@
-//! Which launches must come before which, and that nothing waits while memory is lent.
+//! Tests which launches must run before which, and that nothing waits while memory is lent.
 
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ use crate::rocfire::Extent;
 
 const NOTHING: &str = r#"extern "C" __global__ void nothing() {}"#;
 
-/// A device that runs nothing, with a kernel.
+/// A context over a device that runs nothing, with a kernel to launch.
 struct Bench {
     shared: Arc<Shared>,
     function: rocfire_hal::Function,
@@ -40,7 +40,7 @@ impl Bench {
     }
 }
 
-/// So many bytes of some memory.
+/// Bytes of some memory, read or written.
 fn part(memory: &Kept, from: u64, bytes: u64, is_written: bool) -> Touched {
     Touched::part(memory.clone(), memory.address() + from, bytes, is_written)
 }
@@ -49,7 +49,7 @@ fn masks(node: &Node) -> (u64, u64) {
     (node.dependencies.all, node.dependencies.sources)
 }
 
-/// What each launch must come after, and whose results it reads.
+/// For each launch, those that it must come behind, and those whose results it reads.
 fn order(nodes: Vec<Node>) -> Vec<(u64, u64)> {
     let mut queue = Queue::default();
     nodes.into_iter().for_each(|node| queue.add(node));
