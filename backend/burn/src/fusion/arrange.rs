@@ -1,8 +1,8 @@
-//! Whether a trace is a kernel, and how its axes and outputs are laid out.
+//! Decides whether a trace is a kernel, and how the kernel's axes and outputs lie.
 //!
-//! Each connected part of a trace is a kernel of its own if every tensor of it that outlives it covers the whole iteration
-//! space, or all of it but the axes of the rows. The search asks after every operation, so nothing is built here; `plan`
-//! builds from what this says.
+//! Each connected part of a trace is a kernel of its own if every tensor that it must write covers the whole iteration space, or all
+//! of it but the axes of the rows. The search asks this after every operation, so nothing is built here; `plan` builds the kernel
+//! from an [`Arrangement`].
 
 use std::collections::BTreeSet;
 
@@ -12,62 +12,63 @@ use rocfire_hal::MAX_RANK;
 use super::axes::{Axis, Frame, Group};
 use super::trace::{EntryId, Origin, Read, Trace};
 
-/// Most nodes in one kernel, so that compiling it stays quick and its values stay in registers.
+/// The most nodes in one kernel, so that it compiles quickly and its values stay in registers.
 const MAX_NODES: usize = 160;
 
-/// Most tensors that one kernel reads element by element, and most that it writes.
+/// The most tensors that one kernel reads element by element, and the most that it writes.
 const MAX_READS: usize = 16;
 const MAX_STORES: usize = 12;
 
-/// How a tensor runs along a row whose axes do not lie side by side in it. The row is cut in two, and each side has one stride.
+/// How a tensor runs along a row whose axes do not lie side by side in it. The row is then cut in two sides, and the tensor has one
+/// stride along each.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Turn {
-    /// It has the axes of both sides, the outer ones first.
+    /// It has the axes of both sides, those of the outer side first.
     Both,
-    /// It broadcasts over the inner side.
+    /// It has the outer side only, and is broadcast over the inner one.
     Outer,
-    /// It broadcasts over the outer side.
+    /// It has the inner side only, and is broadcast over the outer one.
     Inner,
 }
 
-/// Memory that the kernel writes, and the tensors that are it.
+/// One value that the kernel writes to memory, and the tensors that share this memory.
 #[derive(Clone, Debug)]
 pub(super) struct Store {
     pub(super) node: Value,
     /// The primitive axes as they lie in memory, slowest first.
     pub(super) memory: Vec<Axis>,
-    /// [`Kind::Full`] or [`Kind::Row`].
+    /// [`Kind::Full`] for an element at each place of the space, [`Kind::Row`] for one per row.
     pub(super) kind: Kind,
     pub(super) tensors: Vec<(EntryId, Frame)>,
 }
 
-/// One kernel: see the module's description.
+/// How one kernel is laid out.
 #[derive(Clone, Debug)]
 pub(super) struct Arrangement {
     /// The part's first entry.
     pub(super) root: EntryId,
-    /// Axes of the iteration space but the row's, slowest first.
+    /// Axes of the iteration space without those of the row, slowest first.
     pub(super) outer: Vec<Axis>,
-    /// Axes that are merged into the last one; none if no value is per row.
+    /// Axes of the row, which are merged into the space's last axis; none if no value is per row.
     pub(super) row: Vec<Axis>,
-    /// How many of the row's axes are before the place where it is cut; 0 where no tensor needs that.
+    /// How many of the row's axes come before the cut; 0 where no tensor needs one.
     pub(super) cut: usize,
     pub(super) stores: Vec<Store>,
-    /// By node: whether an output needs it.
+    /// For each node of the trace's graph, whether an output needs it.
     pub(super) needed: Vec<bool>,
-    /// By node: how its value varies over the space of rows and elements.
+    /// For each node, whether its value is the same everywhere, varies by row, or by element.
     pub(super) kinds: Vec<Kind>,
 }
 
 impl Arrangement {
-    /// How a tensor that lies in `frame` runs along the row, if its axes are not side by side.
+    /// How a tensor that lies in `frame` runs along the row; `None` if it has the row's axes side by side.
     pub(super) fn turn(&self, frame: &Frame) -> Option<Turn> {
         if frame.keeps_together(&self.row) { None } else { turn(frame, &self.row, self.cut) }
     }
 }
 
-/// How a frame runs along a row that it does not keep together, where the row is cut before axis `cut`. `None` if a kernel cannot read
-/// it so.
+/// How a frame runs along a row whose axes it does not have side by side, if the row is cut before axis `cut`. `None` if a kernel
+/// cannot read it so.
 fn turn(frame: &Frame, row: &[Axis], cut: usize) -> Option<Turn> {
     let (outer, inner) = row.split_at(cut);
     if cut == 0 || !frame.keeps_together(outer) || !frame.keeps_together(inner) {
@@ -82,7 +83,7 @@ fn turn(frame: &Frame, row: &[Axis], cut: usize) -> Option<Turn> {
     }
 }
 
-/// Where a row is cut so that each of the frames runs along it, 0 where all keep it together; `None` if nowhere.
+/// Where to cut a row so that a kernel can read each of the frames. 0 where all have its axes side by side, `None` if no cut does.
 fn cut<'a>(row: &[Axis], frames: impl Iterator<Item = &'a Frame> + Clone) -> Option<usize> {
     let apart = || frames.clone().filter(|frame| !frame.keeps_together(row));
     if row.len() < 2 || apart().next().is_none() {
@@ -92,7 +93,7 @@ fn cut<'a>(row: &[Axis], frames: impl Iterator<Item = &'a Frame> + Clone) -> Opt
 }
 
 impl Trace {
-    /// The kernels of the trace, one per part; `None` if some part is none.
+    /// The kernels of the trace, one per part; `None` if some part cannot be a kernel.
     pub(super) fn arrange(&self) -> Option<Vec<Arrangement>> {
         let roots: BTreeSet<EntryId> = self.computed().map(|(at, ..)| self.root(at)).collect();
         roots.into_iter().map(|root| self.arrange_part(root)).collect()
@@ -118,19 +119,19 @@ impl Trace {
         if outer.len() + usize::from(!row.is_empty()) > MAX_RANK || !self.can_index(&needed, &row) {
             return None;
         }
-        // The tensor that is looked up in has an axis more.
+        // A tensor that is looked up in has one axis more than the space.
         let is_full = outer.len() + usize::from(!row.is_empty()) == MAX_RANK;
         if is_full && (cut > 0 || looked_up().next().is_some()) {
             return None;
         }
         let kinds = self.kinds(&row);
-        // What is the same everywhere is computed once.
+        // A value that is the same everywhere is computed once, and does not count.
         let computed = needed.iter().zip(&kinds).filter(|(needed, kind)| **needed && **kind != Kind::Uniform);
         if computed.count() > MAX_NODES {
             return None;
         }
         let stores = stores(&live, &order, &row, &kinds)?;
-        // Many workgroups share the sum of a whole tensor only where nothing else is done with its elements.
+        // Several workgroups can share the sum of a whole tensor only if the kernel does nothing else with its elements.
         let only_rows = stores.iter().all(|store| store.kind == Kind::Row);
         if self.part(root).is_whole && !(only_rows && self.is_one_pass(&needed)) {
             return None;
@@ -156,24 +157,24 @@ impl Trace {
             }
         }
         let stores = arrangement.stores.len();
-        // A concatenation looks up in as many tensors as there is room for.
+        // Lookups count only for the room: a concatenation looks up in as many tensors as fit.
         let fits = rocfire_fusion::has_room(reads + stores + lookups, lookups, scalars);
         reads <= MAX_READS && stores <= MAX_STORES && fits
     }
 
-    /// The nodes that are needed.
+    /// The nodes that `needed` marks, with their values.
     pub(super) fn needed_nodes<'a>(&'a self, needed: &'a [bool]) -> impl Iterator<Item = (Value, Node)> + Clone + 'a {
         self.graph.nodes().filter(|(value, ..)| needed[value.at()]).map(|(value, node, _)| (value, node))
     }
 
-    /// What they read of tensors in memory.
+    /// The readings of tensors in memory among these nodes.
     pub(super) fn needed_reads<'a>(&'a self, needed: &'a [bool]) -> impl Iterator<Item = (Value, &'a Read)> + Clone {
         self.needed_nodes(needed).filter_map(|(value, node)| Some((value, self.read_by(node)?)))
     }
 
     /// All axes of the iteration space, in the order of the first value that has them all: most tensors lie so, and the eager backend
-    /// would have allocated it so. Axes that are reduced over count even where nothing is read or written along them, as in a sum of
-    /// ones.
+    /// would allocate results so. Axes that are reduced over belong to the space even if nothing is read or written along them, as in a
+    /// sum of ones.
     fn order<'a>(
         &'a self,
         root: EntryId,
@@ -188,14 +189,14 @@ impl Trace {
         Some(model.flat().filter(|axis| space.contains(axis)).collect())
     }
 
-    /// The axes that needed nodes reduce over; none if none does.
+    /// The axes that needed nodes reduce over; none if there is no reduction.
     fn reduced(&self, root: EntryId, needed: &[bool]) -> Vec<Axis> {
         let reduces = self.needed_nodes(needed).any(|(_, node)| matches!(node, Node::Reduce(..)));
         let row = || self.part(root).row.expect("a reduction has set the row").axes().to_vec();
         if reduces { row() } else { Vec::new() }
     }
 
-    /// Whether the kernel can name the coordinates that needed nodes ask for.
+    /// Whether the kernel has the coordinates that needed nodes ask for.
     fn can_index(&self, needed: &[bool], row: &[Axis]) -> bool {
         self.needed_nodes(needed).all(|(_, node)| match node {
             Node::Index(number) => is_axis(&self.coordinates[number as usize], row),
@@ -203,6 +204,7 @@ impl Trace {
         })
     }
 
+    /// For each node, whether its value varies by row or by element, if the row has these axes.
     fn kinds(&self, row: &[Axis]) -> Vec<Kind> {
         let mut kinds: Vec<Kind> = Vec::with_capacity(self.graph.nodes().len());
         for (_, node, _) in self.graph.nodes() {
@@ -213,7 +215,7 @@ impl Trace {
         kinds
     }
 
-    /// Whether no reduction needs another's result.
+    /// Whether no reduction needs another one's result, so that one pass over the elements is enough.
     fn is_one_pass(&self, needed: &[bool]) -> bool {
         let mut reduced = vec![false; needed.len()];
         for (value, node) in self.needed_nodes(needed) {
@@ -231,7 +233,7 @@ impl Trace {
         !row.is_empty() && !frame.flat().any(|axis| row.contains(&axis))
     }
 
-    /// Tensors that are views and outlive the kernel.
+    /// Views that outlive the kernel.
     pub(super) fn live_views(&self) -> impl Iterator<Item = EntryId> + '_ {
         let is_live = |origin: &Origin, consumed: bool| matches!(origin, Origin::View { .. }) && !consumed;
         self.entries
@@ -242,18 +244,19 @@ impl Trace {
     }
 }
 
-/// The axes of a space that one of the tensors to be written lacks. They are the row: that tensor has one element for each.
+/// The axes that a tensor to be written lacks; none if every one has them all. Where nothing is reduced they are the row: that tensor
+/// has one element per row.
 fn lacking(live: &[(EntryId, Value, Frame)], order: &[Axis]) -> Vec<Axis> {
     let lacks = |frame: &Frame| -> Vec<Axis> { order.iter().copied().filter(|axis| !frame.has(*axis)).collect() };
     live.iter().map(|(.., frame)| lacks(frame)).find(|row| !row.is_empty()).unwrap_or_default()
 }
 
-/// Whether the kernel has a coordinate along `group`, or along each of its axes.
+/// Whether the kernel has a coordinate along `group`, or one along each of its axes.
 fn is_axis(group: &Group, row: &[Axis]) -> bool {
     group.axes() == row || group.axes().iter().all(|axis| !row.contains(axis) || row == [*axis])
 }
 
-/// What is written, `None` if some tensor covers neither the space nor its rows.
+/// What the kernel writes. `None` if some tensor covers neither the whole space nor all of its rows.
 fn stores(live: &[(EntryId, Value, Frame)], order: &[Axis], row: &[Axis], kinds: &[Kind]) -> Option<Vec<Store>> {
     let outer: Vec<Axis> = order.iter().copied().filter(|axis| !row.contains(axis)).collect();
     let mut stores: Vec<Store> = Vec::new();
@@ -265,7 +268,7 @@ fn stores(live: &[(EntryId, Value, Frame)], order: &[Axis], row: &[Axis], kinds:
             (false, true) if kinds[node.at()] == Kind::Row => (Kind::Row, outer.as_slice()),
             _ => return None,
         };
-        // The kernel steps through a merged row with one stride, here as in what it reads.
+        // The kernel steps through a merged row with one stride, in what it writes as in what it reads.
         let is_row_whole = row.len() < 2 || natural.windows(row.len()).any(|run| run == row) || kind == Kind::Row;
         let memory = if is_row_whole && is_run_by_run(frame, natural) {
             natural.to_vec()

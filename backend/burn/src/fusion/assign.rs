@@ -1,7 +1,7 @@
-//! A tensor with a part replaced, as a value: an element inside the part is the new one, any other stays.
+//! A tensor with a part replaced, as a value that is computed: an element inside the part is the new one, any other is the old one.
 //!
-//! That writes all of the tensor, so a tensor in memory that nobody else needs is left to the operator that writes only the part.
-//! A gradient of a slice is zeros with a part replaced: there all of it is new anyway.
+//! Such a kernel writes the whole tensor. So a tensor in memory that nobody else needs is left to the operator that writes only the
+//! part. It pays for the gradient of a slice, which is zeros with a part replaced: there all elements are new anyway.
 
 use burn_ir::{BaseOperationIr, OperationIr, SliceAssignOpIr, TensorId, TensorStatus};
 use rocfire_fusion::{Binary, Compare, Value};
@@ -13,7 +13,7 @@ use super::shift::range_numbers;
 use super::trace::{Number, Trace};
 use super::translate::Result;
 
-/// Whether an operation writes into a tensor that is there already and that nobody else needs.
+/// Whether an operation can write its part into a tensor that is in memory already and that nobody else needs.
 pub(super) fn is_in_place(operation: &OperationIr, is_made: impl Fn(TensorId) -> bool) -> bool {
     match operation {
         OperationIr::BaseFloat(BaseOperationIr::SliceAssign(op))
@@ -67,7 +67,8 @@ impl Trace {
         self.finish(&op.out, node, frame, &[entry, part])
     }
 
-    /// Whether an element is one of the part's: `away` is a whole number of steps, and that number, `index`, is within the part.
+    /// Whether an element belongs to the part along an axis. `away` is its distance from the part's first element; it must be a whole
+    /// number of steps, and that number, `index`, must lie within the part's extent.
     fn is_met(&mut self, away: Value, index: Value, step: Value, extent: Value) -> Result<Value> {
         let back = self.two(Binary::Mul, index, step)?;
         let (is_exact, is_within) = (self.test_two(Compare::Eq, back, away)?, self.is_within(index, extent)?);

@@ -10,7 +10,7 @@ use rocfire_hal::MAX_RANK;
 /// A primitive axis of the iteration space.
 pub(super) type Axis = u8;
 
-/// A relative extent as Burn numbers them; [`ONE`] is the extent 1.
+/// A relative extent: Burn's number for it. [`ONE`] stands for the extent 1.
 pub(super) type Extent = usize;
 
 /// The relative extent that always stands for 1.
@@ -24,17 +24,17 @@ pub(super) struct Group {
 }
 
 impl Group {
-    /// No axis: an extent of 1.
+    /// No axis, for an extent of 1.
     pub(super) const NONE: Group = Group { axes: [0; MAX_RANK], len: 0 };
 
-    /// One axis.
+    /// A group of one axis.
     pub(super) fn one(axis: Axis) -> Group {
         let mut axes = [0; MAX_RANK];
         axes[0] = axis;
         Group { axes, len: 1 }
     }
 
-    /// The axes of an iterator, `None` if they are more than a tensor can have.
+    /// A group of the axes of an iterator; `None` if they are more than a tensor can have.
     pub(super) fn collect(axes: impl IntoIterator<Item = Axis>) -> Option<Group> {
         let mut group = Group::NONE;
         for axis in axes {
@@ -53,7 +53,7 @@ impl Group {
     }
 }
 
-/// One group per axis of a tensor.
+/// Where the axes of a tensor lie in the iteration space: one group for each.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Frame {
     groups: [Group; MAX_RANK],
@@ -61,7 +61,7 @@ pub(super) struct Frame {
 }
 
 impl Frame {
-    /// A frame of `rank` extents of 1, `None` if the rank is above [`MAX_RANK`].
+    /// A frame of `rank` axes of extent 1; `None` if the rank is above [`MAX_RANK`].
     pub(super) fn ones(rank: usize) -> Option<Frame> {
         (rank <= MAX_RANK).then_some(Frame { groups: [Group::NONE; MAX_RANK], rank: rank as u8 })
     }
@@ -94,7 +94,7 @@ impl Frame {
         Some(())
     }
 
-    /// Whether the axes of `row` are absent, or present as one run in their order.
+    /// Whether the frame has none of the axes of `row`, or all of them side by side in their order.
     pub(super) fn keeps_together(&self, row: &[Axis]) -> bool {
         let present = self.flat().filter(|axis| row.contains(axis)).count();
         if present == 0 {
@@ -106,7 +106,7 @@ impl Frame {
 }
 
 impl Group {
-    /// The group with one axis replaced by several.
+    /// The group with one axis replaced by several; `None` if it becomes too long.
     pub(super) fn refined(&self, axis: Axis, parts: &[Axis]) -> Option<Group> {
         Group::collect(self.axes().iter().flat_map(|own| {
             let replaced = if *own == axis { parts } else { std::slice::from_ref(own) };
@@ -115,23 +115,23 @@ impl Group {
     }
 }
 
-/// How one run of axes becomes another by a reshape, worked out on relative extents alone.
+/// How a reshape turns axes into others, worked out from relative extents alone.
 #[derive(Debug, PartialEq)]
 pub(super) enum Regroup {
-    /// Each group of the result as a range of the operand's flattened primitive axes.
+    /// Each axis of the result is a range of the operand's primitive axes, taken in order.
     Groups(Vec<std::ops::Range<usize>>),
-    /// As [`Regroup::Groups`] after the primitive axis at this place was split into axes of these extents.
+    /// One primitive axis is split first; then each axis of the result is one primitive axis.
     Split {
-        /// Which of the flattened axes.
+        /// Which of the operand's primitive axes, taken in order.
         at: usize,
         /// The extents it is split into.
         parts: Vec<Extent>,
     },
 }
 
-/// How axes of extents `from` (none of them 1) become axes of extents `to` (none of them 1) in row-major order.
+/// How axes of extents `from` become axes of extents `to` in row-major order. None of the extents is 1.
 ///
-/// Extents that are equal at either end pair off; in the middle one axis may become several or several one. `None` for
+/// Equal extents at both ends stay as they are. In the middle one axis may become several, or several one. `None` for
 /// anything else: relative extents do not say that 6·4 is 8·3.
 pub(super) fn regroup(from: &[Extent], to: &[Extent]) -> Option<Regroup> {
     let shorter = from.len().min(to.len());

@@ -1,4 +1,4 @@
-//! What stands for the numbers of a plan when it runs: real tensors, extents and scalars.
+//! What the relative numbers of a plan stand for when it runs: real tensors, extents and scalars.
 
 use std::time::Duration;
 
@@ -7,25 +7,25 @@ use burn_ir::{ScalarIr, TensorId, TensorIr};
 
 use super::handles::Handles;
 
-/// By number, what a stretch was recorded with; and the handles of every tensor of the device.
+/// What a stretch was recorded with, each list by relative number, and the handles of every tensor of the device.
 pub(crate) struct Bindings {
-    /// The tensors as they are known outside.
+    /// The tensors with their own names and extents.
     pub(crate) tensors: Vec<TensorIr>,
     pub(crate) scalars: Vec<ScalarIr>,
     pub(crate) ranges: Vec<Slice>,
-    /// By the tensors' own names.
+    /// The tensors' handles, by their own names.
     pub(crate) handles: Handles,
-    /// How long giving launches to the driver took.
+    /// How long it has taken to give launches to the driver.
     pub(crate) launching: Duration,
 }
 
 impl Bindings {
-    /// The tensor of a number.
+    /// The tensor that a relative tensor stands for.
     pub(super) fn tensor(&self, number: TensorId) -> &TensorIr {
         &self.tensors[number.value() as usize]
     }
 
-    /// The scalar of a number.
+    /// The scalar that a relative scalar stands for.
     pub(super) fn scalar(&self, number: u64) -> ScalarIr {
         self.scalars[number as usize]
     }

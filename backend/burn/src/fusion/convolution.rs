@@ -1,8 +1,9 @@
-//! A convolution as the first value of a kernel, and running it with what is fused behind it.
+//! A convolution as the first value of a kernel, and running it with the graph behind it.
 //!
-//! As with a matrix product (`product`, `matmul`): tensors in memory are convolved, what follows element by element is computed
-//! where the result is stored. So a batch normalisation by known statistics, an activation, a residual and casts cost no launch.
-//! Where a tensor does not lie along the result's axes, the convolution is computed by itself and the graph behind it: the same bits.
+//! It is as with a matrix product (`product`, `matmul`): tensors in memory are convolved, and what follows element by element is
+//! computed where the result is stored. So a batch normalisation by known statistics, an activation, a residual and casts cost no
+//! launch. Where a tensor does not lie along the result's axes, the convolution is one launch and the graph another; the bits are
+//! the same.
 
 use burn_ir::{ModuleOperationIr, TensorIr};
 use rocfire_fusion::Epilogue;
@@ -16,10 +17,10 @@ use super::trace::{EntryId, Trace};
 use crate::error::Result;
 use crate::ops::module::conv::forward;
 
-/// Spatial axes of the largest convolution.
+/// The most spatial axes that a convolution has.
 const AXES: usize = 3;
 
-/// Strides, padding and dilation of the spatial axes, and groups: constants of a plan.
+/// Strides, padding and dilation of the spatial axes, and groups. They are constants of a plan.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Window {
     axes: usize,
@@ -53,7 +54,7 @@ impl Window {
     }
 }
 
-/// What makes a product a convolution: its left operand is `x`, its right one the weight.
+/// What a [`super::product::Product`] has besides its tensors if it is a convolution: its `lhs` is then `x`, its `rhs` the weight.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Convolution {
     pub(super) window: Window,
@@ -61,7 +62,7 @@ pub(super) struct Convolution {
 }
 
 impl Trace {
-    /// An operation of a module.
+    /// Takes an operation of Burn's modules, of which convolutions are fused.
     pub(super) fn module(&mut self, op: &ModuleOperationIr) -> super::translate::Result<()> {
         match op {
             ModuleOperationIr::Conv1d(op) => {
@@ -98,7 +99,7 @@ impl Trace {
     }
 }
 
-/// A convolution at hand.
+/// A convolution with real tensors, ready to run.
 pub(super) struct Call<'a> {
     pub(super) x: &'a Tensor,
     pub(super) weight: &'a Tensor,
@@ -108,7 +109,7 @@ pub(super) struct Call<'a> {
 }
 
 impl Call<'_> {
-    /// Computes the convolution and the graph. `outputs` are over the iteration space.
+    /// Launches the convolution with the graph behind it. `outputs` are views over the iteration space.
     pub(super) fn run(&self, outputs: Vec<ViewMut<'_>>) -> Result<()> {
         let shape: Vec<usize> = self
             .epilogue

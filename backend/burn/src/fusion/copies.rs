@@ -1,8 +1,8 @@
-//! Computed values at other places: the nodes of a value again, with other coordinates and readings in them.
+//! Computed values at other coordinates: the nodes of a value once more, with other coordinates and readings in them.
 //!
-//! What is in registers cannot be fetched from another lane, but it can be computed there: a slice of `exp(x)` is the `exp` of
-//! a slice. A [`Change`] says what becomes of coordinates and readings; everything else is the same operator of the changed
-//! operands. A node that a change leaves alone stays the same node, so that nothing is computed twice without need.
+//! A value in another lane's registers cannot be read, but it can be computed again: a slice of `exp(x)` is the `exp` of a slice. A
+//! [`Change`] says what becomes of coordinates and readings; every other node is the same operator of the changed operands. A node
+//! that a change leaves alone stays the same node, so that nothing is computed twice without need.
 
 use std::collections::HashMap;
 
@@ -13,21 +13,21 @@ use super::refusal::Refusal;
 use super::trace::{Read, Trace};
 use super::translate::Result;
 
-/// Most nodes that are made again for one value: a longer chain is computed once and written.
+/// The most nodes that are made again for one value. A longer chain is computed once and written to memory.
 const COPIES_MOST: usize = 48;
 
-/// What becomes of the places that a value is computed from.
+/// How the coordinates and readings change from which a value is computed.
 pub(super) trait Change {
-    /// The coordinate along a group; `None` if it stays.
+    /// The new coordinate along a group; `None` if it stays as it is.
     fn index(&self, trace: &mut Trace, group: Group) -> Result<Option<Value>>;
 
-    /// A reading; `index` is that of a lookup, after the change. `None` if the reading stays.
+    /// The new value of a reading; `index` is the changed index if it is a lookup. `None` if the reading stays as it is.
     fn read(&self, trace: &mut Trace, read: Read, index: Option<Value>) -> Result<Option<Value>>;
 
-    /// Whether an element's new place lies inside the tensor; `None` where it always does. Nobody uses what is computed outside.
+    /// Whether the new coordinates lie inside the tensor; `None` where they always do. What is computed outside is not used.
     fn is_there(&self, trace: &mut Trace) -> Result<Option<Value>>;
 
-    /// What a reduction reduces, where the rows are those of the change.
+    /// The new operand of a reduction.
     fn reduced(&self, trace: &mut Trace, operand: Value) -> Result<Value>;
 }
 
@@ -53,7 +53,7 @@ impl Trace {
             Node::Index(number) => change.index(self, self.coordinates[number as usize])?.unwrap_or(node),
             Node::Input(_) => match self.read_by(what).copied() {
                 Some(read) => change.read(self, read, None)?.unwrap_or(node),
-                // The elements of a product come from a kernel of another kind, which computes each of them once.
+                // The elements of a product come from a kernel of another kind, which computes each of them once, so they cannot be moved.
                 None => return Err(Refusal::Moved),
             },
             Node::Lookup(_, index) => {

@@ -1,7 +1,8 @@
-//! Random tensors inside a kernel: dropout's mask is never in memory.
+//! Random tensors inside a kernel, so that dropout's mask is never in memory.
 //!
-//! An element is a function of the draw and of its own index in its tensor, as in `kernels::random`, so it is the same number
-//! wherever it is computed. A plan takes its draws from the device's sequence when it runs, in the order of Burn's operations.
+//! An element depends on the draw and on its own index in its tensor, as in `kernels::random`, so it is the same number
+//! in whatever kernel it is computed. When a plan runs it takes its draws from the device's sequence, in the order of Burn's
+//! operations.
 
 use burn_backend::Distribution;
 use burn_ir::{RandomOpIr, TensorIr};
@@ -14,14 +15,14 @@ use super::trace::{Number, Trace};
 use super::translate::Result;
 use crate::convert::to_hal;
 
-/// 2^-24: the top 24 bits of a word are a number in [0, 1).
+/// 2^-24: the top 24 bits of a word times this are a number in [0, 1).
 const UNIT: f64 = 1.0 / (1 << 24) as f64;
 
-/// 2^32, with which `kernels::random` compares a word.
+/// 2^32, the number of words: a probability times this is what `kernels::random` compares a word with.
 const WORDS: f64 = 4_294_967_296.0;
 
 impl Trace {
-    /// Flags of a probability, or floats from [0, 1); other draws are kernels of their own.
+    /// Takes a draw of flags by a probability, or of floats from [0, 1). Other draws are kernels of their own.
     pub(super) fn random(&mut self, op: &RandomOpIr) -> Result<()> {
         let dtype = to_hal(op.out.dtype).map_err(|_| Refusal::DType)?;
         let is_short_float = matches!(dtype, DType::F32 | DType::F16 | DType::BF16);
@@ -46,7 +47,7 @@ impl Trace {
         Ok(())
     }
 
-    /// The number of an element in a row-major tensor.
+    /// The index of an element in the row-major tensor.
     fn place_in(&mut self, tensor: &TensorIr, frame: &Frame) -> Result<Value> {
         let mut place: Option<Value> = None;
         for (dim, group) in frame.groups().iter().enumerate().filter(|(_, group)| !group.is_none()) {
@@ -57,7 +58,7 @@ impl Trace {
         place.map_or_else(|| self.whole_number(0), Ok)
     }
 
-    /// 1 with a probability, else 0.
+    /// 1 with the given probability, else 0.
     fn flag(&mut self, word: Value, probability: f64, dtype: DType) -> Result<Value> {
         let threshold = Scalar::Uint((probability * WORDS).round() as u64);
         let (word, threshold) = (self.converted(word, DType::U64)?, self.constant(threshold, DType::U64)?);
@@ -65,7 +66,7 @@ impl Trace {
         self.converted(is_below, dtype)
     }
 
-    /// A number in [0, 1); one that a short type rounds up to 1 is 0.
+    /// A number in [0, 1). One that a 16-bit type would round up to 1 becomes 0.
     fn unit(&mut self, word: Value, dtype: DType) -> Result<Value> {
         let shift = self.constant(Scalar::Uint(8), DType::U32)?;
         let top = self.two(Binary::Shr, word, shift)?;

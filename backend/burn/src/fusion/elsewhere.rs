@@ -1,7 +1,8 @@
-//! Elements at computed places. Of a tensor in memory that is a lookup; of a computed value, the same computation with lookups in it.
+//! Elements at computed coordinates. For a tensor in memory that is a lookup; for a computed value it is the same computation with
+//! lookups in it.
 //!
-//! A kernel looks up along one axis of a tensor. Where an element is asked for along several, these and what lies between them
-//! are taken as one axis, which costs nothing as long as the tensor lies in order.
+//! A kernel looks up along one axis of a tensor. Where coordinates along several axes are computed, these axes and all between them
+//! are merged into one, which costs nothing as long as the tensor lies in order.
 
 use rocfire_fusion::{Binary, Compare, Value};
 use rocfire_hal::DType;
@@ -14,17 +15,19 @@ use super::trace::{EntryId, Number, Origin, Read, Trace};
 use super::translate::Result;
 use super::view::{Shift, ViewOp};
 
-/// An extent that is that of no tensor of Burn's.
+/// Stands for an extent that Burn has no number for.
 const UNKNOWN: usize = usize::MAX;
 
-/// The coordinates that are other than those of the iteration space.
+/// The change of a value that is wanted at other coordinates.
 struct Places {
+    /// Groups with the new coordinate along each.
     list: Vec<(Group, Value)>,
+    /// The axes that reductions of the value's part run over.
     row: Option<Group>,
 }
 
 impl Trace {
-    /// The element of a tensor at these coordinates along some of its axes; along the others it lies in `frame`.
+    /// The element of a tensor at the coordinates `places` along some of its axes; along the others the tensor lies in `frame`.
     pub(super) fn element(&mut self, tensor: Turned, frame: &Frame, places: &[(usize, Value)]) -> Result<Value> {
         match tensor {
             Turned::InMemory(at) => {
@@ -40,7 +43,7 @@ impl Trace {
         }
     }
 
-    /// Whether `index` is one of an axis's coordinates.
+    /// Whether `index` lies inside an axis of this extent.
     pub(super) fn is_within(&mut self, index: Value, extent: Value) -> Result<Value> {
         let zero = self.whole_number(0)?;
         let (is_behind, is_before) =
@@ -48,7 +51,7 @@ impl Trace {
         self.two(Binary::And, is_behind, is_before)
     }
 
-    /// A reading at other coordinates along some of its axes; `index` is the coordinate along the axis that it leaves free.
+    /// A reading at the coordinates `places` along some of its axes. `index` is the index along the axis that a lookup leaves free.
     fn element_of(&mut self, read: Read, index: Option<Value>, places: &[(usize, Value)]) -> Result<Value> {
         match (places, index) {
             ([], None) => self.read(read),
@@ -62,6 +65,7 @@ impl Trace {
         }
     }
 
+    /// The same where coordinates along several axes are computed: a lookup along these axes, merged.
     fn element_of_merged(&mut self, read: Read, index: Option<Value>, places: &[(usize, Value)]) -> Result<Value> {
         let free = read.free.map(usize::from);
         let dims = || places.iter().map(|(dim, _)| *dim).chain(free);
@@ -73,7 +77,7 @@ impl Trace {
             let placed = places.iter().find(|(placed, _)| *placed == dim).map(|(_, index)| *index);
             let (here, extent) = match (placed, index) {
                 (None, Some(index)) if free == Some(dim) => {
-                    // A lookup outside its own axis gives 0. Inside the merged axis it would give another element.
+                    // A lookup outside its axis must give 0, but along the merged axes it would give another element.
                     let extent = self.own_extent(read.entry, dim, &group)?;
                     is_there = Some(self.is_within(index, extent)?);
                     (index, extent)
@@ -99,7 +103,8 @@ impl Trace {
         self.look_up_in(Read { entry, frame, free: Some(first as u8) }, index)
     }
 
-    /// The extent of an axis of a tensor in memory. `group` is what it runs along in the iteration space, none where that is open.
+    /// The extent of an axis of a tensor in memory. `group` is the axis's group in the iteration space; it is empty for an axis that is
+    /// looked up along.
     fn own_extent(&mut self, mut at: EntryId, dim: usize, group: &Group) -> Result<Value> {
         if !group.is_none() {
             return self.extent_of(group);
@@ -145,7 +150,7 @@ impl Change for Places {
     }
 
     fn reduced(&self, trace: &mut Trace, operand: Value) -> Result<Value> {
-        // Every place of a row has the same reduction. That of another row would be computed anew for each element that asks.
+        // A reduction is the same at every coordinate of its row. That of another row would have to be computed for each element that asks.
         let is_of_row = |group: &Group| self.row.is_some_and(|row| meet(&row, group));
         let others = self.list.iter().filter(|(group, _)| !is_of_row(group)).copied().collect();
         let moved = trace.changed(operand, &Places { list: others, row: self.row })?;
@@ -154,14 +159,14 @@ impl Change for Places {
 }
 
 impl Places {
-    /// The coordinate along a group, if it is another than that of the iteration space.
+    /// The new coordinate along a group; `None` if that of the iteration space stays.
     fn of(&self, trace: &mut Trace, group: &Group) -> Result<Option<Value>> {
         let mut met = self.list.iter().filter(|(placed, _)| meet(placed, group));
         let Some(first) = met.next() else { return Ok(None) };
         if first.0 == *group {
             return Ok(Some(first.1));
         }
-        // Axes that are merged in the tensor: one coordinate is made of those along each.
+        // The tensor has these axes merged: its coordinate is computed from those along each of them.
         let mut whole: Option<Value> = None;
         for axis in group.axes().iter().map(|axis| Group::one(*axis)) {
             let placed = self.list.iter().find(|(placed, _)| meet(placed, &axis));

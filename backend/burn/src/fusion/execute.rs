@@ -1,7 +1,7 @@
-//! Running a plan: real tensors for relative ones, layouts over the iteration space, one launch.
+//! Runs a plan: finds the real tensors for the relative ones, lays them over the iteration space, and launches each kernel.
 //!
-//! What fails here, before the launch, becomes the error of every tensor that the plan should have written, as a failure on
-//! the device does later: nothing panics.
+//! What fails here, before a launch, becomes the error of every tensor that should have been written, as a failure on the device
+//! does later. Nothing panics.
 
 use std::time::Instant;
 
@@ -23,7 +23,7 @@ use crate::error::{Error, Result, execution};
 use crate::ops::elementwise::scalar;
 use crate::ops::{memory, random, view};
 
-/// Runs the plan's kernels; what fails leaves its error in the tensors that it would have written.
+/// Runs the plan's kernels. A kernel that fails leaves its error in the tensors that it should have written.
 pub(super) fn execute(plan: &Plan, device: &RocmDevice, draws: &[Seed], bindings: &mut Bindings) {
     let (bases, device) = match failure(&plan.sources, bindings) {
         Some(error) => return claim_all(plan, &error, bindings),
@@ -44,13 +44,13 @@ pub(super) fn execute(plan: &Plan, device: &RocmDevice, draws: &[Seed], bindings
     }
 }
 
-/// The next draws of a device's sequence; none where the device cannot be opened, which the kernels that draw report.
+/// The next `count` draws of a device's sequence; none if the device cannot be opened, which the kernels report.
 pub(super) fn draw(device: &RocmDevice, count: usize) -> Vec<Seed> {
     let open = if count == 0 { None } else { device.open().ok() };
     open.map_or_else(Vec::new, |device| (0..count).map(|_| random::next(device.id())).collect())
 }
 
-/// Gives everything that a plan should have made this error.
+/// Makes this the error of every tensor that the plan should have made.
 fn claim_all(plan: &Plan, error: &TensorError, bindings: &mut Bindings) {
     plan.kernels.iter().for_each(|kernel| claim(kernel, error, bindings));
     for step in plan.steps.iter().filter(|step| step.live) {
@@ -58,7 +58,7 @@ fn claim_all(plan: &Plan, error: &TensorError, bindings: &mut Bindings) {
     }
 }
 
-/// Gives everything that the kernel should have written this error.
+/// Makes this the error of every tensor that the kernel should have written.
 fn claim(kernel: &Kernel, error: &TensorError, bindings: &mut Bindings) {
     for (id, _) in kernel.outputs.iter().flat_map(|output| &output.tensors) {
         bindings.handles.fail(bindings.tensor(*id).id, error.clone());
@@ -132,7 +132,7 @@ fn run_kernel(
     Ok(())
 }
 
-/// What a number of the graph is this time.
+/// The value of one of the graph's scalars in this run.
 fn number_of(number: Number, draws: &[Seed], device: &Device, bindings: &Bindings) -> Scalar {
     match number {
         Number::Scalar(number) => scalar(bindings.scalar(number).into()),
@@ -158,18 +158,18 @@ fn start(range: &Slice, extent: usize) -> i64 {
 pub(super) struct Bases {
     /// Sources and then views, in the plan's numbering.
     pub(super) tensors: Vec<Tensor>,
-    /// By source, whether nobody else has a handle to its memory.
+    /// For each source, whether nobody else has a handle of its memory.
     owned: Vec<bool>,
 }
 
 impl Bases {
-    /// Whether a base is a source whose memory nobody else has a handle to.
+    /// Whether a base is a source and nobody else has a handle of its memory.
     pub(super) fn is_owned(&self, base: usize) -> bool {
         self.owned.get(base).is_some_and(|owned| *owned)
     }
 }
 
-/// The error of the first source that failed, as one of what is computed from it.
+/// The error of the first source that failed, marked as passed on from there; `None` if none failed.
 pub(super) fn failure(sources: &[Source], bindings: &Bindings) -> Option<TensorError> {
     let failed = sources.iter().find_map(|source| bindings.handles.error(bindings.tensor(source.id).id));
     failed.map(TensorError::propagated)
@@ -177,16 +177,17 @@ pub(super) fn failure(sources: &[Source], bindings: &Bindings) -> Option<TensorE
 
 /// The real tensor of a source, in the type that it has in memory.
 pub(super) fn take(source: &Source, bindings: &mut Bindings) -> Result<Tensor> {
-    // The status is the plan's: the real tensor's own may be that of a later use.
+    // The plan knows whether this is the last use; the real tensor's own status may be that of a later one.
     let status = if source.consumed { TensorStatus::ReadWrite } else { TensorStatus::ReadOnly };
     let Bindings { tensors, handles, .. } = bindings;
     let global = &tensors[source.id.value() as usize];
     let tensor = handle::unwrap(handles.take(global.id, &status), global.dtype)?;
-    // Burn may have left out a reshape on the way here.
+    // Burn leaves out some reshapes, so the tensor may have another shape with as many elements.
     let is_as_known = tensor.shape() == &global.shape[..];
     if is_as_known { Ok(tensor) } else { view::reshape(&tensor, &global.shape) }
 }
 
+/// Fetches the plan's sources, and makes its views of them.
 fn fetch(plan: &Plan, bindings: &mut Bindings) -> Result<Bases> {
     widen_operands(plan, bindings)?;
     let mut tensors = Vec::with_capacity(plan.sources.len() + plan.steps.len());

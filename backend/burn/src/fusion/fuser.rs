@@ -1,9 +1,8 @@
-//! Collecting operations: what joins a stretch, and where one ends.
+//! Collects operations: decides what joins a stretch, and where a stretch ends.
 //!
-//! There is one. It takes every operation that is a kernel or a view by itself, as many as come, and `partition` makes kernels
-//! of them at the end. Where a stretch ends depends on the operations alone: at one that
-//! does not fuse, where the results are asked for, in a long stream at a place that comes again with the next step, and where a
-//! call has come several times on tensors that have nothing to do with each other (`repeats`).
+//! A [`Fuser`] takes every operation that is a kernel or a view by itself, and `partition` makes kernels of all of them at the end.
+//! Where a stretch ends depends on the operations alone: before one that does not fuse; where results are asked for; in a long
+//! stream, at a point that comes again in the next step; and where a call has come several times on unrelated tensors (`repeats`).
 
 use burn_ir::{FloatOperationIr, OperationIr, TensorId};
 
@@ -15,14 +14,14 @@ use super::repeats::Repeats;
 use super::report;
 use crate::RocmDevice;
 
-/// From so many operations on a stretch ends behind tensors that are dropped: an optimizer's step does so with what it replaces.
+/// A stretch with at least so many operations ends behind dropped tensors. An optimizer's step drops the tensors that it replaces.
 const STEP_LEAST: usize = 256;
 
-/// From so many on it ends before the next matrix product: in a stream that nobody reads from, the device has work and memory is
-/// given back. A step of a transformer with twelve blocks is about 6000 operations.
+/// A stretch with at least so many operations ends before the next matrix product. So the device gets work, and memory is given back,
+/// even if nobody reads a result. A step of a transformer with twelve blocks is about 6000 operations.
 const PRODUCT_LEAST: usize = 4096;
 
-/// What became of an operation.
+/// What [`Fuser::take`] did with an operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Taken {
     /// It joins the stretch.
@@ -33,7 +32,7 @@ pub(crate) enum Taken {
     Refused,
 }
 
-/// Collects operations into kernels.
+/// Collects the operations of one stretch.
 pub(crate) struct Fuser {
     device: RocmDevice,
     operations: Vec<OperationIr>,
@@ -45,7 +44,7 @@ impl Fuser {
         Fuser { device, operations: Vec::new(), repeats: Repeats::default() }
     }
 
-    /// Takes an operation, if it can. Nothing is asked behind one that was refused or has closed the stretch.
+    /// Takes an operation, if it can. It is not called again after an operation was refused or has closed the stretch.
     pub(crate) fn take(&mut self, operation: &OperationIr) -> Taken {
         let count = self.operations.len();
         if let Err(reason) = self.admit(operation) {
@@ -62,7 +61,7 @@ impl Fuser {
         Taken::Joins
     }
 
-    /// Kernels of what it has taken.
+    /// The kernels of the operations that it has taken.
     pub(crate) fn finish(self) -> FusedKernel {
         let pieces = pieces(&self.operations).into_iter().map(|piece| {
             for kernel in piece.work.kernels() {

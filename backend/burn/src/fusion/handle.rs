@@ -1,4 +1,4 @@
-//! The handles under which tensors are kept between operations, and the tensors in them.
+//! Handles: what keeps a tensor between operations.
 
 use burn_backend::DType;
 use burn_ir::HandleKind;
@@ -7,16 +7,16 @@ use rocfire_hal::Tensor;
 use crate::error::{Error, Result};
 use crate::{Rocm, RocmQTensor, RocmTensor};
 
-/// What is kept for a tensor of any kind: floats, integers and truth values are one type, told apart by the element type.
+/// What keeps a tensor of any kind. Floats, integers and truth values are one variant, told apart by the element type.
 #[derive(Clone, Debug)]
 pub enum Handle {
-    /// A tensor of elements.
+    /// A tensor of numbers or truth values.
     Plain(RocmTensor),
-    /// Codes with their scales: three tensors, so behind a pointer, as every table of handles has room for the largest.
+    /// Codes with their scales. These are three tensors; they lie behind a pointer so that every handle stays small.
     Quantized(Box<RocmQTensor>),
 }
 
-/// As Burn's interpreter takes it, which asks `Rocm` for the handle again: so the kind does not matter.
+/// The handle as Burn's interpreter takes it. The interpreter asks `Rocm` for the handle again, so the variant does not matter.
 impl From<Handle> for HandleKind<Rocm> {
     fn from(handle: Handle) -> HandleKind<Rocm> {
         match handle {
@@ -29,7 +29,7 @@ impl From<Handle> for HandleKind<Rocm> {
 /// The tensor in a handle.
 ///
 /// # Errors
-/// [`Error::DType`] for a quantised one, which no kernel here reads.
+/// [`Error::DType`] for a quantised tensor, which no kernel here reads.
 pub(super) fn unwrap(handle: Handle, dtype: DType) -> Result<Tensor> {
     match handle {
         Handle::Plain(tensor) => Ok(tensor.into_inner()),

@@ -1,6 +1,7 @@
-//! The tensors of a device by Burn's names for them, and what failed in the place of some.
+//! The handles of a device's tensors by Burn's names, and the errors of those that could not be made.
 //!
-//! Burn has such a table, but each reading of it takes the handle out and puts a copy back. This one is read several times a launch.
+//! Burn has such a table too, but each look-up there takes the handle out and puts a copy back. This one is read several times for
+//! each launch.
 
 use burn_ir::{BackendIr, TensorError, TensorHandle, TensorId, TensorIr, TensorStatus};
 use rustc_hash::FxHashMap;
@@ -10,23 +11,23 @@ use crate::{Rocm, RocmTensor};
 
 type Quantized = <Rocm as burn_backend::BackendTypes>::QuantizedTensorPrimitive;
 
-/// See the module's description.
+/// The table: see the module's description.
 #[derive(Default)]
 pub(crate) struct Handles {
-    /// What was made, or what failed that was to make it.
+    /// For each tensor its handle, or the error of what should have made it.
     entries: FxHashMap<TensorId, Result<Handle, TensorError>>,
-    /// How many have failed: almost always none, which spares looking.
+    /// How many entries are errors. It is almost always 0, and then none need be looked for.
     failed: usize,
 }
 
 impl Handles {
-    /// Gives a tensor its handle; it has not failed then.
+    /// Gives a tensor its handle, in place of an error if it had one.
     pub(crate) fn put(&mut self, id: TensorId, handle: Handle) {
         let before = self.entries.insert(id, Ok(handle));
         self.forget(before.as_ref());
     }
 
-    /// Makes a tensor one that was never written.
+    /// Gives a tensor an error, in place of its handle.
     pub(crate) fn fail(&mut self, id: TensorId, error: TensorError) {
         let before = self.entries.insert(id, Err(error));
         self.forget(before.as_ref());
@@ -40,13 +41,14 @@ impl Handles {
         }
     }
 
+    /// Counts down if a replaced entry was an error.
     fn forget(&mut self, before: Option<&Result<Handle, TensorError>>) {
         if let Some(Err(_)) = before {
             self.failed -= 1;
         }
     }
 
-    /// The handle of a tensor that was written.
+    /// The handle of a tensor; `None` if it was not made or has failed.
     pub(crate) fn get(&self, id: TensorId) -> Option<&Handle> {
         match self.entries.get(&id) {
             Some(Ok(handle)) => Some(handle),
@@ -59,7 +61,7 @@ impl Handles {
         self.entries.contains_key(&id)
     }
 
-    /// What failed in the place of a tensor.
+    /// The error of a tensor; `None` if it has not failed.
     pub(crate) fn error(&self, id: TensorId) -> Option<&TensorError> {
         if self.failed == 0 {
             return None;
@@ -70,7 +72,7 @@ impl Handles {
         }
     }
 
-    /// Ends a tensor's name.
+    /// Removes a tensor from the table; returns its handle, if it had one.
     pub(crate) fn remove(&mut self, id: TensorId) -> Option<Handle> {
         let before = self.entries.remove(&id);
         self.forget(before.as_ref());
@@ -80,10 +82,10 @@ impl Handles {
         }
     }
 
-    /// The handle of a tensor, whose name ends with the last use.
+    /// The handle of a tensor for a use of this status; the last use removes it from the table.
     ///
     /// # Panics
-    /// Where it has none: nobody is told of a tensor before what makes it has run, and errors are asked for first.
+    /// If it has none. That cannot happen: operations run in their order, and errors are asked for first.
     pub(crate) fn take(&mut self, id: TensorId, status: &TensorStatus) -> Handle {
         let found = match status {
             TensorStatus::ReadWrite => self.remove(id),

@@ -1,6 +1,6 @@
-//! Operations that read at computed places: gathers, selections, concatenations, repetitions.
+//! Operations that read elements at computed coordinates: gathers, selections, concatenations, repetitions.
 //!
-//! Each asks for elements along one axis of its operands, whose other axes lie in the iteration space as those of the result
+//! The coordinate along one axis of the operands is computed; their other axes lie in the iteration space as those of the result
 //! do. `elsewhere` gives such an element, of a tensor in memory or of a computed value.
 
 use burn_ir::{CatOpIr, GatherOpIr, RepeatDimOpIr, SelectOpIr, TensorIr};
@@ -13,7 +13,8 @@ use super::rows::others_equal;
 use super::trace::{EntryId, Number, Trace};
 use super::translate::Result;
 
-/// Most tensors of a concatenation that joins a kernel: each is an argument, and each element compares its place with all of them.
+/// The most tensors of a concatenation that joins a kernel. Each tensor is an argument, and each element compares its coordinate with
+/// the ends of all.
 const PIECES_MOST: usize = 32;
 
 impl Trace {
@@ -46,7 +47,7 @@ impl Trace {
         self.indexed(IndexOp::Select, (&op.tensor, &op.out), frame, (entry, op.dim), (at, index))
     }
 
-    /// Tensors one behind the other: each element is that of the one that its coordinate is in.
+    /// Tensors one behind the other along an axis: each element is read from the tensor in which its coordinate lies.
     pub(super) fn cat(&mut self, op: &CatOpIr) -> Result<()> {
         if op.tensors.len() > PIECES_MOST || op.out.shape[op.dim] == ONE {
             return Err(Refusal::Operation);
@@ -71,7 +72,7 @@ impl Trace {
         self.finish(&op.out, node, frame, &entries)
     }
 
-    /// A tensor several times one behind the other.
+    /// A tensor repeated along an axis.
     pub(super) fn repeat(&mut self, op: &RepeatDimOpIr) -> Result<()> {
         let entry = self.operand(&op.tensor)?;
         let frame = self.placed_beside(&[entry], &op.out, op.dim)?;
@@ -87,7 +88,7 @@ impl Trace {
         self.finish(&op.out, node, frame, &[entry])
     }
 
-    /// Where a tensor of `out`'s shape lies whose operands have that shape but for axis `dim`.
+    /// The frame of a tensor of `out`'s shape whose operands have the same shape except along axis `dim`.
     fn placed_beside(&mut self, entries: &[EntryId], out: &TensorIr, dim: usize) -> Result<Frame> {
         let mut frame = Frame::ones(out.shape.rank()).ok_or(Refusal::Rank)?;
         for entry in entries {
@@ -102,13 +103,13 @@ impl Trace {
         if extent == ONE { self.whole_number(1) } else { self.number(Number::Extent(tensor.id, dim as u8), DType::I64) }
     }
 
-    /// An index along an axis of `tensor`; one outside the axis is reported as an index of `op`.
+    /// An index along an axis of `tensor`, checked: one outside the axis is reported as an index of `op`.
     pub(super) fn checked(&mut self, op: IndexOp, index: Value, tensor: &TensorIr, dim: usize) -> Result<Value> {
         let (index, extent) = (self.converted(index, DType::I64)?, self.extent_along(tensor, dim)?);
         self.add(|graph| graph.check(op, index, extent))
     }
 
-    /// The element at an index along an axis of `tensor`; 0 where the index is outside the axis.
+    /// Makes `out` the elements at an index along an axis of `tensor`; 0 where the index is outside the axis.
     fn indexed(
         &mut self,
         op: IndexOp,
@@ -130,7 +131,7 @@ impl Trace {
         self.finish(out, node, frame, &[entry, indices])
     }
 
-    /// Makes `out` the value of `node`, which takes a launch by itself.
+    /// Makes `out` the value of `node`, and counts one launch that the operation would take by itself.
     pub(super) fn finish(&mut self, out: &TensorIr, node: Value, frame: Frame, operands: &[EntryId]) -> Result<()> {
         self.require_dtype(node, out)?;
         let at = self.define(out, node, frame, operands)?;

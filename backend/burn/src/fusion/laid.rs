@@ -1,7 +1,7 @@
-//! How the tensors of a kernel lay when it last ran, and what follows from it.
+//! How the tensors of a kernel lay when it last ran, and what was worked out from that.
 //!
-//! A model's step comes with tensors that lie as those of the step before. So what depends on extents and layouts alone is worked
-//! out once and kept with the kernel: what is left of a run is memory for the outputs, numbers, and the launch.
+//! The tensors of a model's step lie as those of the step before. So what depends on extents and layouts alone is worked out once
+//! and kept with the kernel. A run then only allocates the outputs, collects the scalars, and launches.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -18,7 +18,7 @@ use super::space::Space;
 use crate::error::Result;
 use crate::ops::memory;
 
-/// What was worked out for a kernel; a copy of the kernel begins without.
+/// What was worked out when a kernel last ran, if it has run. A clone of the kernel begins with nothing.
 #[derive(Debug, Default)]
 pub(super) struct Kept(Mutex<Option<Laid>>);
 
@@ -29,70 +29,70 @@ impl Clone for Kept {
 }
 
 impl Kept {
-    /// The place for it, for as long as the kernel runs.
+    /// Locks it for as long as the kernel runs.
     pub(super) fn lock(&self) -> MutexGuard<'_, Option<Laid>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// See the module's description.
+/// How a kernel runs with tensors that lie in a certain way.
 #[derive(Debug)]
 pub(super) struct Laid {
-    /// Of the kernel's axes.
+    /// The extents of the kernel's primitive axes.
     pub(super) extents: Vec<usize>,
-    /// What each input, and each operand of a product, was.
+    /// What the kernel's inputs, and then the operands of its product, were.
     given: Vec<Given>,
-    /// Of the iteration space.
+    /// The extents of the iteration space.
     pub(super) shape: Vec<usize>,
-    /// Whether the graph is that of rows which every tensor runs along in one stride.
+    /// Whether every tensor runs along the row in one stride, so that the kernel uses [`Kernel::whole`].
     pub(super) is_whole: bool,
-    /// The graph of inputs that lie in a narrower type than the kernel's own reads; `None` where none does.
+    /// The graph that widens inputs which lie in a narrower type than the kernel's own graph reads; `None` where none does.
     pub(super) widening: Option<Graph>,
-    /// Whether rows are reduced that have no elements.
+    /// Whether the rows have no elements.
     pub(super) is_of_nothing: bool,
     pub(super) inputs: Vec<LaidInput>,
     pub(super) outputs: Vec<LaidOutput>,
-    /// Of a matrix product.
+    /// How the tensors of a matrix product lie for its launcher; `None` if there is no product, or if they do not lie so.
     pub(super) folded: Option<Folded>,
 }
 
-/// What of a tensor decides how a kernel takes it.
+/// Those properties of a tensor that decide how a kernel takes it.
 #[derive(Debug, PartialEq)]
 struct Given {
     layout: Layout,
-    /// In memory.
+    /// The type of its elements in memory.
     dtype: DType,
-    /// Of its memory.
+    /// The size of its whole memory.
     bytes: u64,
-    /// Whether nobody else has a handle to its memory.
+    /// Whether nobody else has a handle of its memory.
     is_owned: bool,
 }
 
 /// An input of the graph.
 #[derive(Debug)]
 pub(super) struct LaidInput {
-    /// Whether its elements are put one behind the other first.
+    /// Whether a contiguous copy of it is made first, and read instead.
     pub(super) is_copied: bool,
-    /// Over the iteration space.
+    /// Its layout over the iteration space.
     pub(super) layout: Layout,
 }
 
 /// An output of the graph.
 #[derive(Debug)]
 pub(super) struct LaidOutput {
-    /// Its elements.
+    /// How many elements it has.
     pub(super) count: usize,
     pub(super) dtype: DType,
-    /// Over the iteration space.
+    /// Its layout over the iteration space.
     pub(super) layout: Layout,
-    /// Of the tensors that share it.
+    /// The layouts of the tensors that share it.
     pub(super) tensors: Vec<Layout>,
-    /// The input that it overwrites.
+    /// The number of the input whose memory it overwrites; `None` if it gets memory of its own.
     pub(super) takes: Option<usize>,
 }
 
 impl Laid {
-    /// Works it out for the tensors at hand.
+    /// Works it out for the tensors of this run.
     pub(super) fn new(
         plan: &Plan,
         kernel: &Kernel,
@@ -146,14 +146,14 @@ impl Laid {
         })
     }
 
-    /// Whether the tensors at hand lie as those that it was worked out for.
+    /// Whether the tensors of this run lie as those for which it was worked out.
     pub(super) fn fits(&self, kernel: &Kernel, bases: &Bases, bindings: &Bindings) -> bool {
         let extents = kernel.axes.iter().map(|(tensor, dim)| bindings.tensor(*tensor).shape[*dim]);
         self.extents.iter().copied().eq(extents) && self.given.iter().eq(given(kernel, bases))
     }
 }
 
-/// How an input lies, as it is or one element behind the other.
+/// How an input lies, as it is or as a contiguous copy.
 fn laid_input(input: &Input, bases: &Bases, space: &Space) -> Result<LaidInput> {
     let own = bases.tensors[input.base].layout();
     if let Some(layout) = space.input(input, own)? {
@@ -164,7 +164,7 @@ fn laid_input(input: &Input, bases: &Bases, space: &Space) -> Result<LaidInput> 
     Ok(LaidInput { is_copied: true, layout })
 }
 
-/// How the inputs lie where each runs along the whole row in one stride; `None` where one does not.
+/// How the inputs lie if each runs along the whole row in one stride; `None` if one does not.
 fn whole_inputs(kernel: &Kernel, bases: &Bases, space: &Space) -> Result<Option<Vec<LaidInput>>> {
     let mut inputs = Vec::with_capacity(kernel.inputs.len());
     for input in &kernel.inputs {
@@ -180,7 +180,7 @@ impl PartialEq<Given> for &Given {
     }
 }
 
-/// What decides how a kernel takes its tensors, in its own order.
+/// For each input of a kernel, and then each operand of its product, what decides how the kernel takes it.
 fn given<'a>(kernel: &'a Kernel, bases: &'a Bases) -> impl Iterator<Item = Given> + 'a {
     kernel.inputs.iter().map(|input| input.base).chain(operands(kernel)).map(|base| {
         let tensor = &bases.tensors[base];
@@ -193,14 +193,14 @@ fn given<'a>(kernel: &'a Kernel, bases: &'a Bases) -> impl Iterator<Item = Given
     })
 }
 
-/// Lets outputs overwrite inputs that nobody else sees and that lie the same way: each element is written where it was
-/// read. What is one value a row spares little memory so, and a kernel that is cut between its passes writes it early.
+/// Lets outputs overwrite inputs that nobody else sees and that lie the same way, so that each element is written where it was
+/// read. Outputs per row are left out: that would spare little memory, and a kernel that is cut between its passes writes them early.
 fn reuse(plan: &Plan, kernel: &Kernel, bases: &Bases, inputs: &[LaidInput], outputs: &mut [LaidOutput]) {
     let mut taken = vec![false; inputs.len()];
     for (output, _) in outputs.iter_mut().zip(&kernel.outputs).filter(|(_, own)| !own.per_row) {
         let candidate = kernel.inputs.iter().zip(inputs).enumerate().position(|(at, (input, laid))| {
             let tensor = &bases.tensors[input.base];
-            // A source's handle was unique when it was fetched; a view of it or a second reading would see the writes.
+            // Nobody outside has a handle of it, but a view of it or a second reading of the kernel would see what is written.
             let is_read_once = kernel.inputs.iter().filter(|other| other.base == input.base).count() == 1;
             let is_viewed = plan.steps.iter().any(|step| step.from == input.base);
             !taken[at]
@@ -220,7 +220,7 @@ fn reuse(plan: &Plan, kernel: &Kernel, bases: &Bases, inputs: &[LaidInput], outp
     }
 }
 
-/// The tensor that an input is read from, where its elements have to be put one behind the other first.
+/// For each input the contiguous copy that is read instead of it, if it needs one.
 pub(super) fn copies(laid: &Laid, kernel: &Kernel, bases: &Bases) -> Result<Vec<Option<Tensor>>> {
     let copied = |(input, laid): (&Input, &LaidInput)| {
         laid.is_copied.then(|| memory::copy(&bases.tensors[input.base])).transpose()

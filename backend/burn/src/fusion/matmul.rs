@@ -1,9 +1,9 @@
-//! Running a product with what is fused behind it: one launch, or two where the tensors do not lie as it takes.
+//! Runs a matrix product with the graph behind it: in one launch, or in two if the tensors do not lie as the launcher takes them.
 //!
-//! The product's rows and batches are handed over axis by axis, as reshapes have split them, so that a tensor may broadcast
-//! over part of the rows; the launcher merges what it can. Columns must be one axis for every tensor. Where they are not, the
-//! product is computed by itself and the graph behind it: the same bits. So it is where the vendor's library is so much faster
-//! than our own kernels that another launch pays.
+//! The launcher gets the product's rows and batches axis by axis, as reshapes have split them, so that a tensor may be broadcast over
+//! part of the rows; it merges the axes that it can. Columns must be one axis for every tensor. Where they are not, the product is one
+//! launch and the graph another; the bits are the same. Two launches are also made where the vendor's library is so much faster than
+//! our own kernel that the second launch pays.
 
 use rocfire_fusion::Epilogue;
 use rocfire_hal::{Error as HalError, Layout, MAX_RANK, Tensor, ViewMut};
@@ -14,7 +14,7 @@ use super::plan::AxisMap;
 use crate::error::Result;
 use crate::ops::matmul::matmul;
 
-/// A product at hand.
+/// A product with real tensors, ready to run.
 pub(super) struct Call<'a> {
     pub(super) lhs: &'a Tensor,
     pub(super) rhs: &'a Tensor,
@@ -23,7 +23,7 @@ pub(super) struct Call<'a> {
 }
 
 impl Call<'_> {
-    /// Computes the product and the graph. `outputs` are over the iteration space.
+    /// Launches the product and the graph. `outputs` are views over the iteration space.
     pub(super) fn run(&self, outputs: Vec<ViewMut<'_>>) -> Result<()> {
         match self.folded {
             Some(folded) if self.epilogue.is_bare(&outputs) => self.bare(folded, outputs),
@@ -35,6 +35,7 @@ impl Call<'_> {
         }
     }
 
+    /// Launches the product with the graph as its epilogue.
     fn fused(&self, folded: &Folded, outputs: Vec<ViewMut<'_>>) -> Result<()> {
         let inputs = self.epilogue.inputs.iter().zip(&folded.inputs).map(|(input, layout)| input.with_layout(*layout));
         let inputs = inputs.collect::<std::result::Result<Vec<_>, HalError>>()?;
@@ -45,6 +46,7 @@ impl Call<'_> {
         Ok(gemm_fused(self.lhs.device().stream(), lhs, rhs, &epilogue, &GemmParams::default())?)
     }
 
+    /// Launches the product alone, where nothing follows it.
     fn bare(&self, folded: &Folded, outputs: Vec<ViewMut<'_>>) -> Result<()> {
         let (lhs, rhs) = (self.lhs.view().with_layout(folded.lhs)?, self.rhs.view().with_layout(folded.rhs)?);
         for (output, layout) in outputs.into_iter().zip(&folded.outputs) {
@@ -54,20 +56,20 @@ impl Call<'_> {
     }
 }
 
-/// How the tensors of a product lie for its launcher: every axis but the columns split as the iteration space is.
+/// How the tensors of a product lie for its launcher. Every axis except the columns is split as in the iteration space.
 #[derive(Debug)]
 pub(super) struct Folded {
     lhs: Layout,
     rhs: Layout,
-    /// Of the result.
+    /// The shape of the result.
     shape: Vec<usize>,
     inputs: Vec<Layout>,
     outputs: Vec<Layout>,
 }
 
 impl Folded {
-    /// For operands of these layouts, and inputs and outputs over a space of `extents`. `dims` has for each axis of the result its axes
-    /// of the space. `None` if these are too many, or where a tensor does not step through one of them by one stride.
+    /// For matrices of these layouts, and for inputs and outputs over a space of `extents`. `dims` has for each axis of the result the axes
+    /// of the space that it is made of. `None` if these are too many, or if a tensor does not step through an axis by one stride.
     pub(super) fn new(
         dims: &AxisMap,
         extents: &[usize],
@@ -93,11 +95,11 @@ struct Split<'a> {
 }
 
 impl Split<'_> {
-    /// The axes of the space that each axis of the launcher's result is; `None` if they are too many.
+    /// For each axis of the launcher's result, the axes of the space that it is made of; `None` if the result has too many axes.
     fn parts(&self) -> Option<AxisMap> {
         let (columns, others) = self.dims.split_last()?;
         let (rows, batches) = others.split_last()?;
-        // An extent of 1 has no axis of the space, and stays an axis of the product.
+        // Rows of extent 1 have no axis in the space, but the product needs an axis for them.
         let row_axes: AxisMap =
             if rows.is_empty() { vec![vec![]] } else { rows.iter().map(|axis| vec![*axis]).collect() };
         let mut parts: AxisMap = batches.iter().flatten().map(|axis| vec![*axis]).collect();
@@ -106,13 +108,14 @@ impl Split<'_> {
         (parts.len() <= MAX_RANK).then_some(parts)
     }
 
-    /// The layout of an operand with batches and, of the left one, rows split.
+    /// The layout of a matrix with its batch axes split, and with rows split if it is the left one.
     fn operand(&self, layout: &Layout, is_left: bool) -> Option<Layout> {
         let (own, strides) = (layout.shape(), layout.strides());
         let rank = own.len();
         let (mut shape, mut split) = (Vec::new(), Vec::new());
         let mut push = |axes: &[usize], extent: usize, stride: i64| {
-            // A broadcast axis has stride 0 in every part; of a split one a part's stride is the whole's times the extents inside.
+            // A broadcast axis has stride 0 in every part. A part of a split axis has the axis's stride times the extents of the parts
+            // inside it.
             let mut inner: i64 = axes.iter().map(|axis| self.extents[*axis] as i64).product();
             for axis in axes {
                 inner /= (self.extents[*axis] as i64).max(1);
@@ -132,7 +135,7 @@ impl Split<'_> {
         if is_left {
             push(rows, own[line], strides[line]);
         } else {
-            // The right operand is the same for all rows; one axis of them is the product's own.
+            // The right matrix is the same for all rows. The last of their axes is the product's own; the others become batches.
             push(&rows[..rows.len().saturating_sub(1)], 1, 0);
         }
         if !is_left || rows.is_empty() {
@@ -145,11 +148,11 @@ impl Split<'_> {
     }
 }
 
-/// A layout over the iteration space as one over a product of this shape: `parts` are the axes of the space that each of its
-/// axes is.
+/// A layout over the iteration space as one over a product of this shape. `parts` has for each axis of the product the axes of the
+/// space that it is made of.
 ///
 /// # Errors
-/// A shape, if the tensor does not step through such axes with one stride.
+/// A shape error if the tensor does not step through such axes with one stride.
 pub(super) fn fold(layout: &Layout, parts: &AxisMap, shape: &[usize], extents: &[usize]) -> Result<Layout> {
     let strides = layout.strides();
     debug_assert_eq!(layout.rank(), extents.len(), "tensors were laid over the iteration space");

@@ -1,4 +1,5 @@
-//! Operations that move nothing as changes of place: of a tensor in memory a view, of a computed value another frame.
+//! Operations that move no elements: transpositions, reshapes, broadcasts. Of a tensor in memory they make a view, of a computed value
+//! the same value with another frame.
 
 use burn_ir::TensorIr;
 use rocfire_fusion::Value;
@@ -32,8 +33,8 @@ impl Trace {
         })
     }
 
-    /// Broadcasting a computed value costs nothing as long as the iteration space stays what it is; a wider one would
-    /// only materialise what a view says for free.
+    /// Broadcasting a computed value costs nothing as long as the iteration space stays as it is. A wider space is refused: a view of the
+    /// value in memory would be broadcast for free.
     pub(super) fn expand(&mut self, input: &TensorIr, out: &TensorIr) -> Result<()> {
         self.place(input, out, ViewOp::Expand, |trace, frame| {
             let at = trace.find(input.id).expect("the operand was entered before its frame was asked for");
@@ -54,8 +55,8 @@ impl Trace {
         })
     }
 
-    /// For a view that reorders axes: the tensor in memory that it is of, and for each axis of the view those of the tensor. Read through
-    /// the view, merged axes would need a copy; read by the tensor's own axes they need none.
+    /// For a view that reorders axes: the tensor in memory of which it is a view, and for each axis of the view the tensor's axes. Axes
+    /// that the view merges would need a copy if they were read through the view; read by the tensor's own axes they need none.
     pub(super) fn seen_through(&self, view: EntryId) -> Option<(EntryId, Vec<Vec<usize>>)> {
         let (mut views, mut base) = (Vec::new(), view);
         while let Origin::View { of, by } = &self.entries[usize::from(base)].origin {
@@ -91,7 +92,7 @@ impl Trace {
         Some((base, dims))
     }
 
-    /// The value of such a tensor, and the frame of the view.
+    /// The value of a tensor in memory that is read by its own axes, and the frame of the view whose axes are `dims`.
     pub(super) fn value_through(&mut self, base: EntryId, dims: &[Vec<usize>]) -> Result<(Value, Frame)> {
         let Entry { id, shape, .. } = self.entries[usize::from(base)].clone();
         let own = self.resolve_shape(id, &shape, &[base])?;
@@ -103,6 +104,7 @@ impl Trace {
         Ok((self.value(base, &own)?, frame))
     }
 
+    /// The frame of a computed value after a reshape; primitive axes are split if the reshape splits them.
     fn regrouped(&mut self, at: EntryId, frame: Frame, out: &TensorIr) -> Result<Frame> {
         let flat: Vec<_> = frame.flat().collect();
         let from: Vec<_> = flat.iter().map(|axis| self.axes[usize::from(*axis)].extent).collect();
@@ -127,7 +129,7 @@ impl Trace {
         Ok(result)
     }
 
-    /// A view of a tensor in memory, or the new frame of a computed value.
+    /// Makes `out` a view of a tensor in memory, or a computed value with the frame that `frame` gives.
     fn place(
         &mut self,
         input: &TensorIr,

@@ -1,9 +1,9 @@
-//! Tensors that lie in memory in a narrower type than the one that Burn knows them by.
+//! Tensors that lie in memory in a narrower type than the type that Burn knows.
 //!
-//! A float that is widened has the same value in half the memory: mixed precision computes a convolution in f16, widens its result for the
-//! normalisation behind it, and keeps that for its gradient. So a kernel that ends in widening stores what it had before, where
-//! all who come next are kernels, which widen as they read. Anybody else is given the tensor widened, once. No bit of
-//! any result depends on it.
+//! A float has the same value before it is widened, in half the memory. Mixed precision computes a convolution in f16, widens its
+//! result for the normalisation behind it, and keeps that for its gradient. So a kernel that ends in widening stores the narrow
+//! values if all operations that come next are kernels, which widen as they read. Anything else that reads the tensor gets it
+//! widened, once. No bit of any result depends on it.
 
 use burn_ir::{TensorId, TensorIr};
 use rocfire_fusion::{Graph, Node};
@@ -20,18 +20,18 @@ use crate::convert::to_hal;
 use crate::error::Result;
 use crate::ops::memory;
 
-/// Whether every value of a type is one of a wider type that is not it.
+/// Whether `to` is another type that holds every value of `from`.
 fn is_widened(from: DType, to: DType) -> bool {
     matches!((from, to), (DType::F16 | DType::BF16, DType::F32))
 }
 
 impl Arrangement {
-    /// Stores what is widened last as it was before. `is_read_by_kernels` says of a tensor whether kernels behind this one read it, and
-    /// nothing else does.
+    /// Stores results that are widened last in the type before that. `is_read_by_kernels` says whether kernels behind this one read a
+    /// tensor, and nothing else does.
     pub(super) fn narrow(&mut self, trace: &Trace, is_read_by_kernels: impl Fn(TensorId) -> bool) {
         for store in &mut self.stores {
             let Node::Cast(before) = trace.graph.node(store.node) else { continue };
-            // A tensor that is only read and widened would be copied.
+            // A tensor that is only read and widened would become a plain copy.
             let is_computed = trace.read_by(trace.graph.node(before)).is_none();
             let ids = || store.tensors.iter().map(|(at, _)| trace.entries[usize::from(*at)].id);
             if is_computed && is_widened(trace.dtype(before), trace.dtype(store.node)) && ids().all(&is_read_by_kernels)
@@ -44,7 +44,7 @@ impl Arrangement {
 }
 
 impl Handles {
-    /// Gives a tensor the type in memory that Burn knows it by, for who reads it otherwise than by a kernel of a plan.
+    /// Gives a tensor the type in memory that Burn knows, for anything that reads it and is no kernel of a plan.
     ///
     /// # Errors
     /// As launches.
@@ -60,7 +60,7 @@ impl Handles {
         self.narrow(tensor).is_some()
     }
 
-    /// A tensor that lies in a narrower type than Burn knows it by, and that type.
+    /// A tensor that lies in a narrower type than Burn knows, and Burn's type; `None` for any other tensor.
     fn narrow(&self, tensor: &TensorIr) -> Option<(&Tensor, DType)> {
         let Some(Handle::Plain(own)) = self.get(tensor.id) else { return None };
         let own = own.as_inner();
@@ -69,7 +69,7 @@ impl Handles {
     }
 }
 
-/// Widens the sources whose elements a product or a convolution reads.
+/// Widens the sources that a product or a convolution reads, as their launchers do not widen.
 ///
 /// # Errors
 /// As launches.
@@ -86,7 +86,7 @@ pub(super) fn widen_operands(plan: &Plan, bindings: &mut Bindings) -> Result<()>
     Ok(())
 }
 
-/// The kernel's graph for inputs of which some lie in a narrower type than it reads; `None` where none does.
+/// The kernel's graph with casts of the inputs that lie in a narrower type than it reads; `None` where none does.
 pub(super) fn widening(graph: &Graph, kernel: &Kernel, bases: &Bases) -> Option<Graph> {
     let first = usize::from(kernel.product.is_some());
     let own = |slot: usize, dtype: DType| {

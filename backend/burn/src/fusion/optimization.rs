@@ -1,4 +1,4 @@
-//! Kernels as they are kept for a stretch of operations, and run for every one of the same form.
+//! The kernels of a stretch as they are kept, and run for every later stretch of the same form.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -12,17 +12,17 @@ use super::plan::{Kernel, Plan};
 use super::report;
 use crate::RocmDevice;
 
-/// Operations that run together.
+/// What runs for operations that run together.
 #[derive(Clone)]
 pub(super) enum Work {
     /// Kernels made of the operations.
     Kernels(Plan),
-    /// The kernel of a pattern.
+    /// The kernel of written-out attention.
     Attention(Box<AttentionPlan>),
 }
 
 impl Work {
-    /// Its kernels that are made of operations.
+    /// Its kernels that are made of the operations; none for attention.
     pub(super) fn kernels(&self) -> &[Kernel] {
         match self {
             Work::Kernels(plan) => &plan.kernels,
@@ -33,9 +33,9 @@ impl Work {
 
 /// A stretch of operations that runs as a few launches.
 pub(crate) struct FusedKernel {
-    /// In the order in which they run, each with its use for [`super::plans`].
+    /// What runs, in order, each with its counters for [`super::plans`].
     pieces: Vec<(Work, Arc<report::Use>)>,
-    /// Random tensors that they draw.
+    /// How many random tensors the stretch draws.
     draws: usize,
     device: RocmDevice,
 }
@@ -45,7 +45,7 @@ impl FusedKernel {
         FusedKernel { pieces, draws, device }
     }
 
-    /// Runs the operations: what they make has handles then, or errors.
+    /// Runs the stretch. Afterwards every tensor that it makes has a handle or an error.
     pub(crate) fn run(&self, bindings: &mut Bindings) {
         let draws: Vec<Seed> = draw(&self.device, self.draws);
         for (work, used) in &self.pieces {

@@ -1,14 +1,14 @@
-//! A stretch of operations as kernels: which operations share a launch, and in which order the launches come.
+//! Cuts a stretch of operations into kernels: which operations share a launch, and in which order the launches come.
 //!
-//! The whole stretch is known, so kernels are made one after another: each begins with the first operation that
-//! none has taken, and takes every later one that it can and that waits for nothing but kernels before it. Nothing can wait in
-//! a circle, and what a kernel does not take begins one of its own.
+//! The whole stretch is known, so kernels are made one after another. Each begins with the first operation that no kernel has taken,
+//! and takes every later one that it can compute and that depends only on earlier kernels and itself. So kernels cannot depend on each
+//! other in a circle. An operation that no kernel takes begins one.
 //!
-//! Views and constant tensors cost nothing where they are used, so they join whatever needs them first. Other operands that are not
-//! yet computed join together with the operation: an optimizer's moments with the step that is made of them.
+//! Views and constant tensors cost nothing where they are used, so they join the first kernel that needs them. Other operands that no
+//! kernel has computed yet join together with the operation that needs them, as an optimizer's moments join its step.
 //!
-//! A tensor is written unless all who read it are in the kernel and its life ends in the stretch. The partition is a function of
-//! the operations alone.
+//! A tensor is written to memory unless all operations that read it are in the kernel and its life ends in the stretch. The
+//! partition depends on the operations alone.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 
@@ -23,40 +23,40 @@ use super::refusal::Refusal;
 use super::trace::Trace;
 use super::translate::Result;
 
-/// Most operations that join together because one of them needs the others.
+/// The most operations that join together because one of them needs the others.
 const JOIN_MOST: usize = 24;
 
-/// Most operations that a kernel follows beyond the last point where it was one.
+/// The most operations that are added while they make no kernel that can run. After that the last kernel that could is taken.
 const PENDING_MOST: usize = 12;
 
-/// Most operations that are tried for a kernel.
+/// The most operations that are tried for a kernel.
 const ATTEMPTS_MOST: usize = 600;
 
-/// Most operations of a kernel.
+/// The most operations of a kernel.
 const OPERATIONS_MOST: usize = 160;
 
-/// Operations that run together: kernels that share a trace, views without any, or a pattern.
+/// Operations that run together: kernels of one trace, views that need no kernel, or a pattern.
 pub(super) struct Piece {
     pub(super) work: Work,
-    /// Numbers of the operations.
+    /// Numbers of the operations in the stretch.
     pub(super) operations: Vec<usize>,
-    /// The first operation that would have followed, and why it does not.
+    /// The first operation that was tried and did not join, and why.
     pub(super) stopped: Option<(usize, Refusal)>,
 }
 
-/// Whether an operation can be a kernel or a view by itself, its operands in memory.
+/// Whether an operation can be a kernel or a view by itself, if its operands are in memory; else why not.
 pub(super) fn is_piece(operation: &OperationIr) -> Result<()> {
     let mut group = Group::new(is_product(operation));
     group.take(0, operation, 0)?;
     group.arrange().map(|_| ()).ok_or(Refusal::Operation)
 }
 
-/// How many random tensors operations draw.
+/// How many random tensors the operations draw.
 pub(super) fn draws(operations: &[OperationIr]) -> usize {
     operations.iter().filter(|operation| is_draw(operation)).count()
 }
 
-/// By operation that draws random numbers: its place among those.
+/// For each operation that draws random numbers, how many such operations come before it.
 fn draw_order(operations: &[OperationIr]) -> HashMap<usize, u16> {
     let drawn = operations.iter().enumerate().filter(|(_, operation)| is_draw(operation));
     drawn.zip(0..).map(|((at, _), place)| (at, place)).collect()
@@ -66,15 +66,15 @@ fn is_draw(operation: &OperationIr) -> bool {
     matches!(operation, OperationIr::Float(_, FloatOperationIr::Random(_)))
 }
 
-/// The pieces of operations of which each [`is_piece`], in the order in which they run.
+/// The pieces of a stretch, in the order in which they run. Each operation of it must be one for which [`is_piece`] holds.
 pub(super) fn pieces(operations: &[OperationIr]) -> Vec<Piece> {
     let mut stretch = Stretch::new(operations);
     stretch.find_attention();
     stretch.pieces()
 }
 
-/// Puts the last piece behind the last one of the same kernel, if what lies between them can wait: small launches of one kernel
-/// share one as long as no other comes between.
+/// Moves the last piece up behind the latest earlier one with the same kernel, if it depends on nothing between the two: the stream
+/// joins small launches of one kernel only if no other launch comes between them.
 fn gather_equals(operations: &[OperationIr], pieces: &mut Vec<Piece>) {
     let Some((last, before)) = pieces.split_last() else { return };
     let Work::Kernels(plan) = &last.work else { return };
@@ -111,7 +111,7 @@ fn is_product(operation: &OperationIr) -> bool {
     )
 }
 
-/// Whether an operation costs nothing inside of any kernel.
+/// Whether an operation costs nothing inside a kernel: a view, or a tensor of one constant.
 pub(super) fn is_free(operation: &OperationIr) -> bool {
     use BaseOperationIr as Op;
     match operation {
@@ -131,10 +131,11 @@ pub(super) fn is_free(operation: &OperationIr) -> bool {
     }
 }
 
-/// Operations that a kernel has taken.
+/// Operations that become one piece.
 #[derive(Clone)]
 struct Group {
     trace: Trace,
+    /// Numbers of the operations, in the order in which they were taken.
     members: Vec<usize>,
 }
 
@@ -158,30 +159,33 @@ impl Group {
     }
 }
 
-/// What an operation needs before a group can take it.
+/// What must join a group for it to take an operation.
 struct Needs {
-    /// The operations that join, in order, itself the last.
+    /// The operations that must join, in order; the operation itself is the last.
     joining: Vec<usize>,
     /// Whether one of them reads what the group computes.
     follows: bool,
 }
 
+/// A stretch while pieces are made of it.
 struct Stretch<'a> {
     operations: &'a [OperationIr],
+    /// The operation that makes a tensor.
     makers: HashMap<TensorId, usize>,
+    /// The operations that read a tensor, in order.
     readers: HashMap<TensorId, Vec<usize>>,
     /// Tensors whose life ends in the stretch.
     dying: HashSet<TensorId>,
-    /// By operation that draws random numbers: how many do so before it.
+    /// For each operation that draws random numbers, how many such operations come before it.
     draws: HashMap<usize, u16>,
-    /// By operation: whether some piece has it.
+    /// For each operation, whether a piece has it or none needs it.
     done: Vec<bool>,
     attentions: Vec<Found>,
-    /// By operation: the attention that it is part of.
+    /// For each operation, the number of the attention that it is part of.
     attention_of: Vec<Option<usize>>,
 }
 
-/// What comes next.
+/// What the next piece is.
 enum Next {
     /// A kernel that begins with this operation.
     Operation(usize),
@@ -224,13 +228,14 @@ impl<'a> Stretch<'a> {
         stretch
     }
 
-    /// Leaves out what nobody will see.
+    /// Leaves out operations whose results nobody will see.
     fn bury(&mut self) {
         for at in (0..self.operations.len()).rev().filter(|at| !matches!(self.operations[*at], OperationIr::Drop(_))) {
             self.done[at] = self.operations[at].outputs().all(|tensor| self.ends(tensor.id, |_| false));
         }
     }
 
+    /// Finds the attentions that the stretch writes out.
     fn find_attention(&mut self) {
         let ends = |id: TensorId, members: &[usize]| self.ends(id, |reader| members.contains(reader));
         let found = find(&Lives { operations: self.operations, is_left_out: &self.done, ends: &ends });
@@ -261,15 +266,15 @@ impl<'a> Stretch<'a> {
         pieces
     }
 
-    /// What the next piece is: the first that costs something, or what an attention on its way waits for.
+    /// What the next piece is: the first open operation that costs something, or an attention, or what either must wait for.
     fn next(&self) -> Option<Next> {
         let mut at = self.seed()?;
         loop {
             let needs = self.open_needs(at);
             let waits = match self.attention_of[at] {
-                // All of it first, each as a kernel of its own.
+                // An attention takes nothing in: all that it needs must be computed before.
                 Some(_) => needs.iter().find(|need| !is_free(&self.operations[**need])).or(needs.first()),
-                // Its needs may join it; an attention joins nothing.
+                // What an operation needs may join its kernel, unless it is part of an attention.
                 None => needs.iter().find(|need| self.attention_of[**need].is_some()),
             };
             match (waits, self.attention_of[at]) {
@@ -280,7 +285,7 @@ impl<'a> Stretch<'a> {
         }
     }
 
-    /// All that must be computed before an operation, or before the attention that it is part of.
+    /// All open operations that must be computed before an operation, or before the attention that it is part of.
     fn open_needs(&self, at: usize) -> BTreeSet<usize> {
         let own = self.attention_of[at].map_or(&[][..], |number| &self.attentions[number].members);
         let (mut needs, mut stack) = (BTreeSet::new(), if own.is_empty() { vec![at] } else { own.to_vec() });
@@ -300,7 +305,7 @@ impl<'a> Stretch<'a> {
         let source =
             |id: &TensorId| Source { id: *id, consumed: self.ends(*id, |reader| found.members.contains(reader)) };
         let sources: Vec<Source> = found.sources.iter().map(source).collect();
-        // The operations by themselves, whose tensors end as these do.
+        // The same operations as a stretch of their own, in which the same tensors end.
         let mut apart: Vec<OperationIr> = found.members.iter().map(|at| self.operations[*at].clone()).collect();
         let tensors: Vec<_> =
             apart.iter().flat_map(|operation| operation.inputs().cloned().collect::<Vec<_>>()).collect();
@@ -316,13 +321,14 @@ impl<'a> Stretch<'a> {
         Piece { work: Work::Attention(Box::new(plan)), operations: found.members.clone(), stopped: None }
     }
 
-    /// The operation that the next piece begins with: one that costs something, as long as there is any.
+    /// The first open operation that costs something; if there is none, the first open one.
     fn seed(&self) -> Option<usize> {
         let open = || (0..self.operations.len()).filter(|at| !self.done[*at]);
         open().find(|at| !is_free(&self.operations[*at])).or_else(|| open().next())
     }
 
-    /// The largest group that begins with an operation; where its operands do not join it, the first of these begins one instead.
+    /// The largest group that begins with an operation. If operands that it needs cannot join it, the group begins with the first of
+    /// those instead.
     fn grow(&self, seed: usize) -> (Group, Vec<Arrangement>, Option<(usize, Refusal)>) {
         let needs = self.needs(seed, &[]).map_or_else(|| vec![seed], |needs| needs.joining);
         let (mut best, mut arrangements) = self.begin(&needs).unwrap_or_else(|| {
@@ -339,8 +345,8 @@ impl<'a> Stretch<'a> {
                 continue;
             }
             let Some(needs) = self.needs(at, &current.members) else { continue };
-            // An operation that only reads the same tensors is tried once. One that reads a result of the group is tried again each time that
-            // the group has more of its operands.
+            // An operation that only reads the same tensors as the group is tried once. One that reads a result of the group is tried again
+            // each time that the group has more of its operands.
             if !needs.follows && !tried.insert(at) {
                 continue;
             }
@@ -369,7 +375,7 @@ impl<'a> Stretch<'a> {
         (best, arrangements, stopped)
     }
 
-    /// An operation that `at` needs and that needs none itself.
+    /// An open operation that `at` needs, directly or not, and that needs no open one itself.
     fn first_need(&self, at: usize) -> usize {
         let open = self.operations[at].inputs().find_map(|input| {
             let maker = *self.makers.get(&input.id)?;
@@ -390,7 +396,8 @@ impl<'a> Stretch<'a> {
         group.take(at, &self.operations[at], self.draws.get(&at).copied().unwrap_or(0))
     }
 
-    /// What must join a group of these members with an operation; `None` if it waits for too much, or for a product.
+    /// What must join a group of these members for it to take an operation; `None` if that is too much, or a product or an attention is
+    /// among it.
     fn needs(&self, at: usize, members: &[usize]) -> Option<Needs> {
         let (mut joining, mut follows) = (BTreeSet::from([at]), false);
         let mut stack = vec![at];
@@ -413,7 +420,7 @@ impl<'a> Stretch<'a> {
         Some(Needs { joining: joining.into_iter().collect(), follows })
     }
 
-    /// Adds the operations that read the operands or results of `at`, directly or through free ones.
+    /// Adds to `open` the operations that read the operands or results of `at`, directly or through operations that are free.
     fn look_behind(&self, at: usize, open: &mut BTreeSet<usize>) {
         let mut stack: Vec<TensorId> = self.operations[at].outputs().map(|tensor| tensor.id).collect();
         if !is_product(&self.operations[at]) {
@@ -436,8 +443,8 @@ impl<'a> Stretch<'a> {
         self.dying.contains(&id) && self.readers.get(&id).is_none_or(|readers| readers.iter().all(is_past))
     }
 
-    /// Whether other operations than these read a tensor, or views of it, and every one of them is computed element by element or row
-    /// by row: no product or attention takes it as it lies.
+    /// Whether operations other than `members` read a tensor or views of it, and all of them are computed element by element or row by
+    /// row. A product or attention would take the tensor as it lies in memory.
     fn is_read_by_kernels(&self, id: TensorId, members: &[usize]) -> bool {
         let (mut is_read, mut stack) = (false, vec![id]);
         while let Some(id) = stack.pop() {

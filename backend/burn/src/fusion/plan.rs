@@ -1,4 +1,4 @@
-//! Kernels as they are kept and run again: relative tensors, how they are read and written, and the graphs.
+//! Plans: kernels as they are kept and run again, with their relative tensors, how these are read and written, and the graphs.
 
 use std::borrow::Cow;
 
@@ -13,14 +13,14 @@ use super::laid::Kept;
 use super::trace::{EntryId, Number, Origin, Trace};
 use super::view::ViewOp;
 
-/// What a kernel is called: Burn's own names for the same things, which its tools and tests compare.
+/// The kind of a kernel. The names are Burn's, whose tools and tests compare them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
-    /// No reduction.
+    /// There is no reduction.
     ElementWise,
     /// One reduction, and only its rows are written.
     Reduce,
-    /// Reductions whose rows meet the elements again.
+    /// Several reductions, or one and elements that are written.
     ReduceBroadcasted,
     /// A matrix product and what is computed of its elements.
     Matmul,
@@ -40,114 +40,119 @@ impl Kind {
     }
 }
 
-/// The axes of a tensor as numbers of [`Plan::axes`]; several where the tensor has them merged.
+/// For each axis of a tensor, the numbers of its primitive axes in [`Kernel::axes`]; several where the tensor has them merged.
 pub(super) type AxisMap = Vec<Vec<usize>>;
 
-/// A tensor that was there before.
+/// A tensor that is in memory before the plan runs.
 #[derive(Clone, Debug)]
 pub(super) struct Source {
     pub(super) id: TensorId,
-    /// Whether the kernel is the last to use it.
+    /// Whether the plan is the last to use it.
     pub(super) consumed: bool,
 }
 
-/// A view of an earlier base: bases are the sources and then the steps, in order.
+/// A view that the plan makes. The tensors that a plan starts from are its bases: the sources, and then these views, in order.
 #[derive(Clone, Debug)]
 pub(super) struct DerivedView {
+    /// The number of the base that it is a view of.
     pub(super) from: usize,
     pub(super) by: ViewOp,
     pub(super) id: TensorId,
-    /// Whether the view outlives the kernel.
+    /// Whether the view outlives the plan, so that it needs a handle.
     pub(super) live: bool,
 }
 
 /// An input of the graph.
 #[derive(Clone, Debug)]
 pub(super) struct Input {
+    /// The number of the base that is read.
     pub(super) base: usize,
     pub(super) map: AxisMap,
+    /// Whether it has one element per row.
     pub(super) per_row: bool,
-    /// The axis of the tensor that the graph looks up along.
+    /// The axis of the tensor that the graph looks up along; `None` if it is read element by element.
     pub(super) free: Option<usize>,
-    /// How it runs along a row whose axes are not side by side in it.
+    /// How it runs along the row, if it does not have the row's axes side by side.
     pub(super) turn: Option<Turn>,
 }
 
 /// An output of the graph.
 #[derive(Clone, Debug)]
 pub(super) struct Output {
-    /// The axes as they lie in memory, slowest first.
+    /// Its axes as they lie in memory, slowest first.
     pub(super) memory: Vec<usize>,
+    /// Whether it has one element per row.
     pub(super) per_row: bool,
-    /// The tensors that share it.
+    /// The tensors that share its memory.
     pub(super) tensors: Vec<(TensorId, AxisMap)>,
-    /// Whether Burn knows these by a wider type than what is written (`narrow`).
+    /// Whether it is written in a narrower type than the one that Burn knows these tensors by (`narrow`).
     pub(super) is_narrow: bool,
-    /// Of an output per row: Burn's name of the reduction in it that has no answer for a row without elements.
+    /// For an output per row, Burn's name of a reduction in it that has no answer for a row without elements.
     pub(super) without_answer: Option<Cow<'static, str>>,
 }
 
-/// The product or convolution whose elements are the graph's first input. Nobody fetches it: it is computed where it is used.
+/// The product or convolution whose elements are the graph's first input. They are computed by the kernel, and not read from memory.
 #[derive(Clone, Debug)]
 pub(super) struct Multiply {
-    /// The base that is the left operand.
+    /// The number of the base that is the left factor, or a convolution's input.
     pub(super) lhs: usize,
+    /// The number of the base that is the right factor, or a convolution's weight.
     pub(super) rhs: usize,
-    /// Its axes: batches, rows, columns; batch, channels and space of a convolution.
+    /// The axes of the result: batches, rows and columns, or batch, channels and space of a convolution.
     pub(super) dims: AxisMap,
     /// `None` for a matrix product.
     pub(super) convolution: Option<Convolve>,
 }
 
-/// What makes a product a convolution.
+/// What a convolution has besides its input and weight.
 #[derive(Clone, Debug)]
 pub(super) struct Convolve {
     pub(super) window: Window,
-    /// The base that is the bias.
+    /// The number of the base that is the bias, if there is one.
     pub(super) bias: Option<usize>,
 }
 
-/// One launch. Extents are read off the real tensors when it runs, so that it is every shape of the pattern.
+/// One launch. Extents are read from the real tensors when it runs, so that it serves every shape.
 #[derive(Clone, Debug)]
 pub(super) struct Kernel {
     pub(super) kind: Kind,
     /// How many launches its operations would be one by one.
     pub(super) launches: usize,
-    /// What the kernel ends, if it does.
+    /// The product or convolution that the graph follows, if there is one.
     pub(super) product: Option<Multiply>,
-    /// The graph's inputs, but for a product.
+    /// The graph's inputs without a product's elements.
     pub(super) inputs: Vec<Input>,
-    /// The scalars, in the graph's order.
+    /// What the graph's scalars are, in their order.
     pub(super) scalars: Vec<Number>,
     pub(super) outputs: Vec<Output>,
-    /// For each primitive axis the tensor and dimension that has its extent.
+    /// For each primitive axis a tensor, and the axis of it that has its extent.
     pub(super) axes: Vec<(TensorId, usize)>,
-    /// Numbers of the axes of the iteration space but the row's, slowest first.
+    /// Numbers of the axes of the iteration space without those of the row, slowest first.
     pub(super) outer: Vec<usize>,
-    /// Numbers of the axes that are merged into the last one.
+    /// Numbers of the row's axes, which are merged into the space's last axis.
     pub(super) row: Vec<usize>,
-    /// How many of these are before the place where the row is cut.
+    /// How many of these come before the cut, 0 if the row is not cut ([`Turn`]).
     pub(super) cut: usize,
     pub(super) graph: Graph,
-    /// For a row that is cut: the graph and its scalars where every tensor runs along it in one stride all the same.
+    /// For a row that is cut: the graph and its scalars for a run in which every tensor runs along the row in one stride all the same.
     pub(super) whole: Option<Box<(Graph, Vec<Number>)>>,
-    /// How its tensors lay when it last ran.
+    /// What was worked out when it last ran.
     pub(super) laid: Kept,
 }
 
-/// See the module's description.
+/// The kernels of one trace.
 #[derive(Clone, Debug)]
 pub(super) struct Plan {
-    /// That of the kernel that replaces most.
+    /// The kind of the kernel that replaces most launches.
     pub(super) kind: Kind,
     pub(super) sources: Vec<Source>,
     pub(super) steps: Vec<DerivedView>,
-    /// They share no tensor, so they run in any order.
+    /// The launches. They share no tensor, so their order does not matter.
     pub(super) kernels: Vec<Kernel>,
 }
 
 impl Kernel {
-    /// The graph and its scalars, as the rows lie.
+    /// The graph and its scalars; `is_whole` says that every tensor runs along the row in one stride.
     pub(super) fn graph(&self, is_whole: bool) -> (&Graph, &[Number]) {
         match &self.whole {
             Some(whole) if is_whole => (&whole.0, &whole.1),
@@ -157,7 +162,7 @@ impl Kernel {
 }
 
 impl Plan {
-    /// The source that a base is, or is a view of.
+    /// The number of the source that a base is, or of which it is a view.
     pub(super) fn source_of(&self, mut base: usize) -> usize {
         while let Some(step) = base.checked_sub(self.sources.len()) {
             base = self.steps[step].from;
@@ -166,7 +171,7 @@ impl Plan {
     }
 }
 
-/// The bases that a product or convolution reads.
+/// The numbers of the bases that a kernel's product or convolution reads.
 pub(super) fn operands(kernel: &Kernel) -> impl Iterator<Item = usize> + '_ {
     kernel.product.iter().flat_map(|product| {
         let bias = product.convolution.as_ref().and_then(|convolution| convolution.bias);
@@ -206,7 +211,7 @@ fn kernel(trace: &Trace, arrangement: &Arrangement, bases: &Bases) -> Kernel {
         per_row: store.kind == Varying::Row,
         tensors: store.tensors.iter().map(|(at, frame)| (trace.entries[usize::from(*at)].id, map(frame))).collect(),
         is_narrow: trace.entries[usize::from(store.tensors[0].0)].dtype != trace.dtype(store.node),
-        // An output with an element for each of the row's has no element where the row is empty.
+        // An output with an element for each element of the row has none if the row is empty, so nothing is missing there.
         without_answer: (store.kind == Varying::Row)
             .then(|| trace.without_answer(store.node))
             .flatten()
@@ -260,11 +265,11 @@ fn kind(trace: &Trace, arrangement: &Arrangement) -> Kind {
     }
 }
 
-/// The sources and views that a plan fetches, numbered.
+/// The sources and views that a plan fetches, with their numbers as bases.
 struct Bases {
     sources: Vec<Source>,
     steps: Vec<DerivedView>,
-    /// By entry.
+    /// For each entry of the trace its number as a base, if it is one.
     numbers: Vec<Option<usize>>,
 }
 
@@ -310,7 +315,7 @@ impl Bases {
 fn graph(trace: &Trace, arrangement: &Arrangement) -> (Graph, Vec<Number>) {
     let mut graph = Graph::new(kind(trace, arrangement).name());
     let mut scalars: Vec<Number> = Vec::new();
-    // The extent of the row's inner side.
+    // The extent of the row's inner side, once it was needed.
     let mut inner: Option<Value> = None;
     let is_needed = |value: Value| arrangement.needed[value.at()];
     let values = graph.copy(&trace.graph, is_needed, |graph, value, node, dtype| match node {
@@ -344,7 +349,7 @@ fn graph(trace: &Trace, arrangement: &Arrangement) -> (Graph, Vec<Number>) {
     (graph, scalars)
 }
 
-/// The extent of the inner side of a row that is cut.
+/// The extent of the inner side of a row that is cut, as a value of the graph.
 fn inner_extent(trace: &Trace, arrangement: &Arrangement, graph: &mut Graph, scalars: &mut Vec<Number>) -> Value {
     let mut whole: Option<Value> = None;
     for axis in &arrangement.row[arrangement.cut..] {
@@ -356,7 +361,7 @@ fn inner_extent(trace: &Trace, arrangement: &Arrangement, graph: &mut Graph, sca
     whole.expect("a row is cut between two of its axes")
 }
 
-/// A value per row as one per element: a graph stores a row value once, and here the tensor has it in every element.
+/// Makes a value per row one per element. A graph stores a value per row once, but here the tensor has it in every element.
 fn widen(graph: &mut Graph, value: Value) -> Value {
     let index = graph.index(0);
     let zero = graph.constant(DType::I64, Scalar::Int(0));
@@ -365,7 +370,7 @@ fn widen(graph: &mut Graph, value: Value) -> Value {
     graph.select(always, value, otherwise)
 }
 
-/// The coordinate along a group of axes: the row, or any that are not in a merged one.
+/// The coordinate along a group of axes: all axes of the row, or axes outside it.
 fn coordinate(
     trace: &Trace,
     arrangement: &Arrangement,

@@ -1,9 +1,9 @@
-//! A matrix product, or a convolution (`convolution`), as the first value of a kernel: what follows it is computed where it is
-//! stored.
+//! A matrix product, or a convolution (`convolution`), as the first value of a kernel. What follows is computed where the product's
+//! kernel stores its result.
 //!
-//! The product's elements are the first input of the graph. Its matrices are tensors in memory, or views of such; nothing else
-//! is computed before it. What comes behind is collected as for any elementwise kernel, and the kernel ends a product if the
-//! product's own axes are the whole iteration space.
+//! The product's elements are the first input of the graph. Its matrices are tensors in memory, or views of such; nothing else is
+//! computed before it. Operations behind it are collected as for any elementwise kernel. They can be the product's epilogue if its
+//! own axes are the whole iteration space.
 
 use burn_ir::{MatmulOpIr, TensorIr};
 use rocfire_fusion::{Node, Value};
@@ -16,7 +16,7 @@ use super::trace::{EntryId, Trace};
 use super::translate::Result;
 use crate::convert::to_hal;
 
-/// The product of a trace.
+/// The product or convolution that a trace begins with.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Product {
     pub(super) lhs: EntryId,
@@ -48,6 +48,7 @@ impl Trace {
         if operands.iter().flatten().all(is_same) { Ok(()) } else { Err(Refusal::DType) }
     }
 
+    /// Adds a product whose operands were entered to the trace, as its first value.
     pub(super) fn end_product(
         &mut self,
         [lhs, rhs]: [EntryId; 2],
@@ -64,22 +65,22 @@ impl Trace {
         Ok(())
     }
 
-    /// Whether something is computed that is no product's end.
+    /// Whether a trace that must begin with a product computes something before one.
     pub(super) fn lacks_product(&self) -> bool {
         self.multiplies && self.product.is_none() && self.computed().next().is_some()
     }
 
-    /// The frame of the product: one group per axis, the rows' and the columns' last.
+    /// The frame of the product's result: batches, then rows, then columns.
     pub(super) fn product_frame(&self, product: &Product) -> Frame {
         self.value_of(product.out).expect("a product is a computed value").1
     }
 
-    /// The product that an arrangement ends, if it does.
+    /// The product in the part of an arrangement, if it is there.
     pub(super) fn product_of(&self, arrangement: &Arrangement) -> Option<&Product> {
         self.product.as_ref().filter(|product| self.root(product.out) == arrangement.root)
     }
 
-    /// Whether the arrangement that has the product can end it.
+    /// Whether the arrangement with the product can be its epilogue.
     pub(super) fn ends_product(&self, arrangements: &[Arrangement]) -> bool {
         let Some(product) = &self.product else { return true };
         let own = arrangements.iter().find(|arrangement| self.product_of(arrangement).is_some());

@@ -1,11 +1,11 @@
-//! Why a kernel stops: the reasons, in words that the trace prints.
+//! The reasons why an operation does not join a kernel, with the words that reports print.
 
 use std::fmt;
 
 /// Why an operation does not join the kernel that is being collected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Refusal {
-    /// The operation is none that a fused kernel computes.
+    /// No fused kernel computes the operation.
     Operation,
     /// An element type that no kernel computes with, or operands of two types.
     DType,
@@ -13,27 +13,27 @@ pub(super) enum Refusal {
     Rank,
     /// A drop or a read with nothing collected before it.
     Empty,
-    /// The operation is of another shape than what was collected, and nothing joins them.
+    /// The shapes of an operand and of the result do not go together axis by axis.
     Unrelated,
     /// The operands run over the iteration space in different orders.
     Transposed,
-    /// The operand would have to be moved, and to compute it again elsewhere does not pay or cannot be.
+    /// A computed operand is wanted at other coordinates, and computing it again there does not pay or is not possible.
     Moved,
-    /// The operation writes a part of a tensor that nobody else needs, which costs less than to write all of it.
+    /// The operation writes a part of a tensor that nobody else needs. In place that costs less than a kernel that writes all of it.
     InPlace,
     /// The kernel reduces over other axes.
     OtherRow,
     /// The kernel has reduced already, and the operation is wider than its rows.
     Wider,
-    /// What ends a product's kernel reduces nothing.
+    /// The epilogue of a product cannot reduce.
     Reduction,
-    /// A kernel ends one matrix product.
+    /// The kernel has a matrix product already.
     SecondProduct,
-    /// Nothing is computed before the matrix product that a kernel ends.
+    /// The kernel must begin with a matrix product, and the operation comes before one.
     NoProduct,
-    /// The kernel is as long as kernels get.
+    /// The kernel or the stretch is as long as they may get.
     Full,
-    /// Too many operations since the kernel was last one that could run.
+    /// Too many operations were added since the kernel could last run.
     Stuck,
 }
 

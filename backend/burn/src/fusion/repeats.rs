@@ -1,11 +1,11 @@
-//! Calls that come again and again on tensors that have nothing to do with each other.
+//! Finds calls that come again and again on unrelated tensors.
 //!
-//! A program that makes the same call on many inputs would be recorded to its end before the device gets anything to do: nothing
-//! closes the stretch. Kernels share nothing across such calls, except by launches that join on the stream, whichever stretch
-//! they are of. So a stretch that is one call [`CALLS`] times ends there, and Burn executes the next one like it at once.
+//! A program that makes the same call on many inputs would be recorded to its end before the device gets anything to do, as nothing
+//! else ends the stretch. Such calls gain nothing from being in one stretch: the stream joins small launches of different stretches
+//! too. So a stretch that is one call [`CALLS`] times ends there, and Burn executes the next one like it at once.
 //!
-//! A call is known by its operations and how they hang together: it reads something that it does not make, and touches no tensor
-//! of another call. The update of a parameter after a backward pass is no such call, since its gradient is of the stretch; nor are
+//! A call is known by its operations and by which tensors they share. It reads something that it does not make, and touches no tensor
+//! of another call. The update of a parameter after a backward pass is no such call, because the stretch makes its gradient; nor are
 //! projections of one input, or steps that share weights.
 
 use std::collections::{HashMap, HashSet};
@@ -15,18 +15,18 @@ use burn_ir::{OperationIr, TensorId};
 use super::partition::is_free;
 use super::report;
 
-/// How often a call must have come.
+/// How often a call must have come to end the stretch.
 const CALLS: usize = 4;
 
-/// Fewest operations of a stretch that ends so: giving one to the device costs the host about as much as recording so many.
+/// The fewest operations of a stretch that ends so. Giving a stretch to the device costs the host about as much as recording so many.
 const OPERATIONS_LEAST: usize = 8;
 
-/// An operation, as far as it counts here.
+/// What of an operation decides whether calls are the same.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 struct Recorded {
-    /// Its name and the tensors' shapes and types.
+    /// Its name, and the shapes, types and statuses of its tensors.
     form: String,
-    /// What it reads, makes or drops.
+    /// The tensors that it reads, and then those that it makes; or the one that it drops.
     ids: Vec<TensorId>,
     inputs: usize,
     is_free: bool,
@@ -61,14 +61,14 @@ impl Repeats {
         self.steps.push(Recorded::new(operation));
     }
 
-    /// Whether the operations so far are [`CALLS`] times the same, each time of other tensors.
+    /// Whether the operations so far are the same call [`CALLS`] times, each time on other tensors.
     pub(super) fn is_loop(&self) -> bool {
         let count = self.steps.len();
         if count < OPERATIONS_LEAST || !count.is_multiple_of(CALLS) {
             return false;
         }
         let (first, others) = self.steps.split_at(count / CALLS);
-        // The rarest condition comes first: this runs for every fourth operation of a search.
+        // The condition that fails most often comes first, as this runs for every fourth operation.
         let looks_same = |(at, step): (usize, &Recorded)| step.form == first[at % first.len()].form;
         if !others.iter().enumerate().all(looks_same) || !is_call(first) {
             return false;
@@ -83,7 +83,7 @@ impl Repeats {
     }
 }
 
-/// Whether operations compute something of what was there before.
+/// Whether operations compute something from tensors that they do not make.
 fn is_call(steps: &[Recorded]) -> bool {
     let mut made: HashSet<TensorId> = HashSet::new();
     let mut reads_others = false;
@@ -95,7 +95,7 @@ fn is_call(steps: &[Recorded]) -> bool {
     reads_others && steps.iter().any(|step| !step.is_free)
 }
 
-/// The tensors of operations, by the order in which they come up.
+/// The tensors of operations as numbers in the order in which they first come, and the number of each.
 fn numbered(steps: &[Recorded]) -> (Vec<usize>, HashMap<TensorId, usize>) {
     let mut numbers = HashMap::new();
     let ids = steps.iter().flat_map(|step| &step.ids);

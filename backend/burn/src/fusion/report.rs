@@ -1,8 +1,8 @@
-//! What was fused, what was not, and why: a record of every plan that the process has made.
+//! Reports what was fused, what was not, and why, from a record of every plan that the process has made.
 //!
-//! Plans are few (one for each form of a stream), so they are kept for as long as the process runs. Operations that no plan
-//! has run one by one; the operation that ended a plan is named with the reason, and so is each that ended a whole stretch of
-//! the stream. [`explain`] has all of it in words.
+//! Plans are few (one for each form of a stretch), so they are kept for as long as the process runs. Operations that are in no plan
+//! run one by one. A plan names the operation that ended it, with the reason; so does the list of operations that ended a whole
+//! stretch. [`explain`] has all of it in words.
 
 use std::collections::BTreeSet;
 use std::fmt::{self, Write as _};
@@ -19,19 +19,19 @@ use super::refusal::Refusal;
 /// A plan: operations that run together, and the kernels that run them.
 #[derive(Clone, Debug)]
 pub struct PlanReport {
-    /// Its name: that of the kernel which replaces most.
+    /// Its name: that of the kernel which replaces most launches.
     pub name: &'static str,
     /// Burn's names of the operations that it runs, in order; views and drops are among them.
     pub operations: Vec<String>,
     /// Its kernels, in order.
     pub kernels: Vec<KernelReport>,
-    /// The first operation that reads what it reads or computes and was not taken, and why; `None` if there was none before the
-    /// stream was asked for its results.
+    /// The first operation that reads a tensor which the plan reads or computes, and that did not join, and why. `None` if there was
+    /// none before the results were asked for.
     pub stopped: Option<(String, String)>,
     used: Arc<Use>,
 }
 
-/// How much a plan was used.
+/// Counters of a plan's runs.
 #[derive(Debug, Default)]
 pub(super) struct Use {
     runs: AtomicU64,
@@ -63,7 +63,7 @@ impl PlanReport {
         self.used.runs.load(Ordering::Relaxed)
     }
 
-    /// How long all its runs took on the host: tensors found and allocated, launches given to the driver.
+    /// How long all its runs took on the host, which finds and allocates tensors and gives launches to the driver.
     pub fn host_time(&self) -> Duration {
         Duration::from_nanos(self.used.nanoseconds.load(Ordering::Relaxed))
     }
@@ -89,17 +89,17 @@ static ENDS: Mutex<BTreeSet<(String, String)>> = Mutex::new(BTreeSet::new());
 
 static PLANS: Mutex<Vec<PlanReport>> = Mutex::new(Vec::new());
 
-/// Every plan that the process has made, in order.
+/// Every plan that the process has made, oldest first.
 pub fn plans() -> Vec<PlanReport> {
     PLANS.lock().unwrap_or_else(PoisonError::into_inner).clone()
 }
 
-/// What became of the operations so far, in words: how many launches the plans that have run made, and in place of how many; each
-/// such plan with its kernels, its operations, its host time, and what it did not take and why; and the operations that no
+/// What became of the operations so far, in words. It says how many launches the plans have made, and in place of how many; for each
+/// plan that has run its kernels, operations and host time, and which operation it did not take and why; and the operations that no
 /// kernel computes, behind which kernels begin anew.
 ///
-/// Launches are those of kernels that a plan asks for. A reduction of very long rows takes two, launches that share one are
-/// counted each, and copies of tensors that lie otherwise than a kernel reads them are not among them.
+/// Launches are counted as plans ask for them: a reduction of very long rows, which takes two, counts as one; joined launches count
+/// each; copies of tensors that do not lie as a kernel reads them do not count.
 ///
 /// Meant for the end of a program that trains or infers: `println!("{}", rocfire_burn::explain())`. `cargo explain plan MODEL` in
 /// rocfire's repository prints it of some models.
@@ -126,7 +126,7 @@ pub fn explain() -> String {
 
 /// Remembers that an operation ended a stretch.
 pub(super) fn end(operation: &OperationIr, reason: Refusal) {
-    // The end of a step's stream, or of a tensor's life, is no operation that could have joined.
+    // These reasons only end a long stretch, or say that a drop came first: no operation was left out.
     if matches!(reason, Refusal::Full | Refusal::Empty) {
         return;
     }
@@ -134,7 +134,7 @@ pub(super) fn end(operation: &OperationIr, reason: Refusal) {
     ends.insert((name(operation), reason.to_string()));
 }
 
-/// Remembers a plan; what is returned is told of its runs.
+/// Remembers a plan, and returns the counters of its runs.
 pub(super) fn record(work: &Work, operations: Vec<String>, stopped: Option<(String, Refusal)>) -> Arc<Use> {
     let used = Arc::new(Use::default());
     let made = work.kernels().iter().map(|kernel| KernelReport {

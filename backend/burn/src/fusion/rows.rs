@@ -1,4 +1,4 @@
-//! Operations along an axis as nodes: reductions, and the indexed operations that touch one element of a row.
+//! Makes nodes of operations along an axis: reductions, and indexed operations that touch one element of each row.
 
 use burn_ir::{GatherOpIr, ReduceOpIr, ScatterOpIr, TensorIr};
 use burn_std::IndexingUpdateOp;
@@ -11,19 +11,21 @@ use super::trace::{EntryId, Trace};
 use super::translate::Result;
 use crate::convert::to_hal;
 
-/// An operand of a reduction: its value and place, what is reduced over, and the place of the result.
+/// The operand of a reduction.
 struct Rows {
     entry: EntryId,
     value: Value,
+    /// The axes that are reduced over.
     row: Group,
+    /// The frame of the result.
     result: Frame,
 }
 
 impl Trace {
-    /// `op` over the axes `dims`, which keep an extent of 1.
+    /// Reduces over the axes `dims`, which stay in the result with an extent of 1.
     pub(super) fn reduce(&mut self, op: Reduce, input: &TensorIr, out: &TensorIr, dims: &[usize]) -> Result<()> {
         if dims.iter().all(|dim| input.shape[*dim] == ONE) {
-            // Of one element each; Burn emits these in gradients of broadcasts.
+            // Each reduction is of one element. Burn makes these in gradients of broadcasts.
             return self.same(input, out);
         }
         self.reduce_of(op, input, out, dims, |_, value| Ok(value))
@@ -34,7 +36,7 @@ impl Trace {
         self.reduce_of(Reduce::Max, input, out, dims, |trace, value| trace.one(Unary::Abs, value))
     }
 
-    /// `op` over all of a tensor.
+    /// Reduces a whole tensor to one number.
     pub(super) fn reduce_whole_of(&mut self, op: Reduce, tensors: &ReduceOpIr) -> Result<()> {
         self.reduce_of(op, &tensors.input, &tensors.out, &whole(&tensors.input), |_, value| Ok(value))?;
         self.reduce_whole(&tensors.out);
@@ -81,7 +83,7 @@ impl Trace {
         Ok(())
     }
 
-    /// The extreme along an axis and where it first stands; a NaN is the extreme of any row that has one.
+    /// The extreme along an axis, and the index of its first occurrence. A NaN is the extreme of any row that has one.
     pub(super) fn extreme(
         &mut self,
         op: Reduce,
@@ -115,8 +117,8 @@ impl Trace {
         Ok(())
     }
 
-    /// Elements by their index along an axis. One of each row of a computed value, behind another reduction of the same rows, is a
-    /// reduction that picks it: the rows are read anyway. An index outside the row gives 0 and is told of.
+    /// Elements by their index along an axis. If one element of each row of a computed value is wanted, and the kernel reduces the same
+    /// rows, it is picked by another reduction: the rows are read anyway. An index outside the row gives 0 and is reported.
     pub(super) fn gather(&mut self, op: &GatherOpIr) -> Result<()> {
         let entry = self.operand(&op.tensor)?;
         let Some((value, mut frame)) = self.value_of(entry) else { return self.gather_anywhere(op, entry) };
@@ -138,7 +140,7 @@ impl Trace {
         Ok(())
     }
 
-    /// One value added to one element of each row; among bools, adding is "or".
+    /// Adds one value to one element of each row. For bools adding is "or".
     pub(super) fn scatter(&mut self, op: &ScatterOpIr) -> Result<()> {
         let is_pick = op.indices.shape[op.dim] == ONE
             && op.value.shape == op.indices.shape
@@ -172,7 +174,7 @@ impl Trace {
         self.test_two(Compare::Eq, at, index)
     }
 
-    /// An operand that must lie exactly in `frame`, which is of the part of `anchor`; and its value.
+    /// An operand that must lie exactly in `frame`, in the same part as `anchor`, and its value.
     fn beside(&mut self, tensor: &TensorIr, frame: &Frame, anchor: EntryId) -> Result<(EntryId, Value)> {
         let at = self.operand(tensor)?;
         let mut joined = *frame;
@@ -209,7 +211,7 @@ impl Trace {
         self.reduce_over(entry, row)?;
         let mut result = frame;
         if is_whole {
-            // One number, whatever the rank that Burn gives it.
+            // It is one number, whatever rank Burn gives it.
             result = Frame::ones(out.shape.rank()).ok_or(Refusal::Rank)?;
         } else {
             for dim in dims {

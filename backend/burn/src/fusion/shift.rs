@@ -1,6 +1,6 @@
-//! Slices and flips of computed values: the same computation from slices and flips of what it reads.
+//! Slices and flips of computed values: the same computation, from slices and flips of the tensors that it reads.
 //!
-//! Those are views of tensors in memory, so nothing is looked up and no element is computed that nobody asked for.
+//! Those are views of tensors in memory, so nothing is looked up, and only elements that are asked for are computed.
 
 use burn_backend::Slice;
 use burn_ir::{TensorId, TensorIr};
@@ -17,19 +17,20 @@ use super::view::{Shift, ViewOp};
 /// What becomes of one axis of a computed tensor.
 #[derive(Clone, Copy)]
 struct Move {
+    /// The group of the tensor's axis.
     group: Group,
     shift: Shift,
-    /// The axis of the result; another than the tensor's for a part, whose extent is another.
+    /// The group of the result's axis. For a part it is another than the tensor's, as the extent is another.
     own: Group,
-    /// The tensor and its axis.
+    /// The tensor, and which of its axes it is.
     tensor: TensorId,
     dim: u8,
 }
 
-/// What becomes of all its axes.
+/// The change of a computed tensor that is sliced or flipped: what becomes of its axes.
 struct Moves {
     list: Vec<Move>,
-    /// The axes that are reduced over.
+    /// The axes that reductions of the tensor's part run over.
     row: Option<Group>,
 }
 
@@ -68,7 +69,7 @@ impl Trace {
                 [_, ..] if is_whole => (Shift::Whole(number), group),
                 [_] if out.shape[dim] == ONE => (Shift::Part(number), Group::NONE),
                 [_] => (Shift::Part(number), Group::one(self.new_axis(out.shape[dim], out.id, dim)?)),
-                // A part of merged axes is no part of each; one of an extent of 1 is empty.
+                // A part of merged axes is no part of each axis. A part of an axis of extent 1 that is not all of it is empty.
                 _ => return Err(Refusal::Moved),
             };
             moves.list.push(Move { group, shift, own, tensor: input.id, dim: dim as u8 });
@@ -79,7 +80,7 @@ impl Trace {
         Ok(())
     }
 
-    /// A tensor whose axes that `wholes` has run the way that these ranges say: its entry if it is in memory, else its value.
+    /// A tensor some of whose axes may run backwards: `wholes` has these axes, each with the number of the range that says so.
     pub(super) fn turned(&mut self, at: EntryId, wholes: &[(usize, u16)]) -> Result<Turned> {
         let Some((node, frame)) = self.value_of(at) else {
             if wholes.is_empty() {
@@ -103,24 +104,26 @@ impl Trace {
 
 /// What [`Trace::turned`] gives.
 pub(super) enum Turned {
+    /// The entry of a tensor in memory, or of a view of it that runs the right way.
     InMemory(EntryId),
+    /// The entry of a computed tensor, its value the right way, and its frame.
     Computed(EntryId, Value, Frame),
 }
 
-/// The numbers that relative ranges carry in the place of the real ones.
+/// The numbers of ranges, which relative ranges have in place of their starts.
 pub(super) fn range_numbers(ranges: &[Slice]) -> Result<Vec<u16>> {
     ranges.iter().map(|range| u16::try_from(range.start).map_err(|_| Refusal::Full)).collect()
 }
 
 impl Moves {
-    /// What becomes of an axis of another tensor that runs along `group`.
+    /// What becomes of an axis of another tensor that lies along `group`.
     fn of(&self, group: &Group) -> Result<Option<Move>> {
         let mut met = self.list.iter().filter(|moved| meet(&moved.group, group));
         let Some(first) = met.next() else { return Ok(None) };
         if let Shift::Part(_) = first.shift {
             return if first.group == *group { Ok(Some(*first)) } else { Err(Refusal::Moved) };
         }
-        // Axes run backwards as one where each of them does.
+        // Merged axes run backwards if each of them does.
         let is_alike = met.all(|other| other.shift == first.shift);
         let covers = |axis: &u8| self.list.iter().any(|moved| moved.group.axes().contains(axis));
         if is_alike && group.axes().iter().all(covers) {
@@ -187,7 +190,7 @@ impl Change for Moves {
     }
 
     fn reduced(&self, trace: &mut Trace, operand: Value) -> Result<Value> {
-        // A row has one value, whichever way its elements run; a part of a row has another.
+        // A row has the same reduction whichever way its elements run, but a part of a row has another.
         let is_of_row = |moved: &Move| self.row.is_some_and(|row| meet(&row, &moved.group));
         if self.list.iter().any(|moved| is_of_row(moved) && matches!(moved.shift, Shift::Part(_))) {
             return Err(Refusal::Moved);

@@ -1,4 +1,4 @@
-//! A kernel's iteration space for the tensors at hand: where each of them lies in it.
+//! A kernel's iteration space in one run: its extents, and where each real tensor lies in it.
 
 use burn_ir::TensorId;
 use rocfire_hal::{Device, Layout, Tensor};
@@ -10,23 +10,23 @@ use super::laid::LaidInput;
 use super::plan::{AxisMap, Convolve, Input, Kernel, Multiply, Output};
 use crate::error::Result;
 
-/// The axis of a convolution's result, and of any images, that has their channels.
+/// The axis of a convolution's result, or of images, that has their channels.
 const CHANNELS: usize = 1;
 
-/// Axes of images: of a batch, their channels, and two of space.
+/// The number of axes of images: a batch, channels, and two of space.
 const IMAGE_RANK: usize = 4;
 
-/// How a tensor that is being written lies.
+/// How an output lies in memory.
 pub(super) struct Placed {
-    /// Its elements.
+    /// How many elements it has.
     pub(super) count: usize,
-    /// Over the iteration space.
+    /// Its layout over the iteration space.
     pub(super) layout: Layout,
-    /// By primitive axis, 0 for those that it does not have.
+    /// Its stride along each primitive axis; 0 along those that it does not have.
     pub(super) strides: Vec<i64>,
 }
 
-/// The extents of a kernel's axes for the tensors at hand.
+/// The extents of a kernel's axes in one run.
 pub(super) struct Space<'a> {
     kernel: &'a Kernel,
     pub(super) extents: Vec<usize>,
@@ -38,7 +38,7 @@ impl<'a> Space<'a> {
         Space { kernel, extents: kernel.axes.iter().map(extent).collect() }
     }
 
-    /// The extents of the graph's iteration space.
+    /// The extents of the graph's iteration space, in which the row is one axis.
     pub(super) fn shape(&self) -> Vec<usize> {
         let mut shape: Vec<usize> = self.kernel.outer.iter().map(|axis| self.extents[*axis]).collect();
         if !self.kernel.row.is_empty() {
@@ -51,8 +51,8 @@ impl<'a> Space<'a> {
         self.kernel.row.iter().map(|axis| self.extents[*axis]).product()
     }
 
-    /// How a tensor in memory lies over the iteration space; `None` for rows whose axes do not lie one behind the other, which a
-    /// contiguous copy has.
+    /// The layout of a tensor in memory over the iteration space. `None` if the row's axes do not lie one behind the other in it; they do
+    /// in a contiguous copy.
     pub(super) fn input(&self, input: &Input, own: &Layout) -> Result<Option<Layout>> {
         match input.turn {
             Some(turn) => self.turned(turn, &self.strides_of(&input.map, own.strides()), own.offset()),
@@ -60,16 +60,16 @@ impl<'a> Space<'a> {
         }
     }
 
-    /// The same where one stride steps through the row, whether or not the kernel knew that it would.
+    /// The same for a tensor that steps through the whole row with one stride in this run, even where the row is cut.
     pub(super) fn whole_input(&self, input: &Input, own: &Layout) -> Result<Option<Layout>> {
         let strides = self.strides_of(&input.map, own.strides());
         let layout = self.layout(&strides, own.offset(), input.per_row)?;
         layout.map(|layout| with_free(input, own, layout)).transpose()
     }
 
-    /// A tensor that has the row in two pieces, with an axis in front that the graph looks up along. Where it has both, the place is
-    /// `outer · a + inner · b`, which is `index · (a - extent · b) + column · b`: a step of one along the outer side takes
-    /// back what the column has gone.
+    /// The layout of a tensor that has the row in two sides, with an axis in front that the graph looks up along. A tensor with both
+    /// sides has element `outer · a + inner · b`, which is `index · (a - extent · b) + column · b`: for each step along the outer side the
+    /// column has gone `extent · b` too far, and the index takes that back.
     fn turned(&self, turn: Turn, strides: &[i64], offset: i64) -> Result<Option<Layout>> {
         let (outer, inner) = self.kernel.row.split_at(self.kernel.cut);
         let (Some(a), Some(b)) = (self.one_stride(outer, strides), self.one_stride(inner, strides)) else {
@@ -78,7 +78,7 @@ impl<'a> Space<'a> {
         let extent = |axes: &[usize]| axes.iter().map(|axis| self.extents[*axis]).product::<usize>();
         let back = extent(inner) as i64 * b;
         let (count, step, along) = match turn {
-            // Only then is the place at the far ends of both the farthest.
+            // Otherwise the element at the ends of both sides would not be the farthest one, which the layout's bounds assume.
             Turn::Both if b < 0 || a < back => return Ok(None),
             Turn::Both => (extent(outer), a - back, b),
             Turn::Outer => (extent(outer), a, 0),
@@ -92,7 +92,7 @@ impl<'a> Space<'a> {
         Ok(Some(Layout::strided(&shape, &by_axis, offset)?))
     }
 
-    /// The one stride that steps through axes, if there is one.
+    /// The one stride that steps through all of these axes; `None` if it takes several.
     fn one_stride(&self, axes: &[usize], strides: &[i64]) -> Option<i64> {
         let (last, others) = axes.split_last()?;
         let (mut expected, mut inner) = (strides[*last], self.extents[*last]);
@@ -106,8 +106,8 @@ impl<'a> Space<'a> {
         Some(strides[*last])
     }
 
-    /// The axes that had better be innermost in what a product writes: the channels of a convolution, where the next one reads
-    /// them so, and where there is more to the kernel than the convolution, which would else be the eager backend's.
+    /// The axes that should be innermost in the outputs of a product's kernel. They are the channels of a convolution if the next one
+    /// reads them so. A kernel that is only a convolution has none: the eager backend chooses for that.
     pub(super) fn innermost(&self, product: &Multiply, bases: &[Tensor], device: &Device) -> Vec<usize> {
         let Multiply { lhs, rhs, dims, convolution: Some(Convolve { window, .. }) } = product else {
             return Vec::new();
@@ -120,8 +120,8 @@ impl<'a> Space<'a> {
         if pays { dims[CHANNELS].clone() } else { Vec::new() }
     }
 
-    /// The same of what has no product: the channels of images, where it reads some that have them so. What a convolution leaves with
-    /// its channels innermost then comes to the next one so.
+    /// The same for a kernel without a product: the channels of images, if it reads an image that has them innermost. So what a
+    /// convolution leaves with its channels innermost comes to the next convolution in the same way.
     pub(super) fn channels_of(&self, inputs: &[LaidInput]) -> Vec<usize> {
         let mut images = self.kernel.outputs.iter().filter(|output| !output.per_row).flat_map(|output| &output.tensors);
         let channels = |(_, map): &(TensorId, AxisMap)| (map.len() == IMAGE_RANK).then(|| map[CHANNELS].clone());
@@ -140,13 +140,13 @@ impl<'a> Space<'a> {
         if inputs.iter().any(has_them_innermost) { first } else { Vec::new() }
     }
 
-    /// How an output that begins its memory lies.
+    /// How an output lies in memory of its own.
     pub(super) fn output(&self, output: &Output, innermost: &[usize]) -> Result<Placed> {
         let count = output.memory.iter().map(|axis| self.extents[*axis]).product::<usize>();
         let (outer, inner): (Vec<usize>, Vec<usize>) =
             output.memory.iter().copied().partition(|axis| !innermost.contains(axis));
         let mut strides = self.strides_in([outer, inner].concat());
-        // A tensor that has some of the axes merged must still step through them.
+        // A tensor that has some of the axes merged must still step through these with one stride.
         let is_one = |axes: &Vec<usize>| axes.len() < 2 || self.one_stride(axes, &strides).is_some();
         let steps = |(_, map): &(TensorId, AxisMap)| map.iter().all(is_one);
         if !innermost.is_empty() && !output.tensors.iter().all(steps) {
@@ -157,7 +157,7 @@ impl<'a> Space<'a> {
         Ok(Placed { count, layout, strides })
     }
 
-    /// Strides by primitive axis of a tensor whose axes lie in this order, the slowest first.
+    /// The stride along each primitive axis of a contiguous tensor whose axes lie in this order, slowest first.
     fn strides_in(&self, order: Vec<usize>) -> Vec<i64> {
         let shape: Vec<usize> = order.iter().map(|axis| self.extents[*axis]).collect();
         let mut strides = vec![0; self.extents.len()];
@@ -167,7 +167,7 @@ impl<'a> Space<'a> {
         strides
     }
 
-    /// Strides by primitive axis from those by dimension; an axis that the tensor broadcasts over has 0.
+    /// The stride along each primitive axis from the strides of a tensor's own axes; 0 along axes that the tensor is broadcast over.
     fn strides_of(&self, map: &AxisMap, by_dim: &[i64]) -> Vec<i64> {
         let mut strides = vec![0; self.extents.len()];
         for (axes, stride) in map.iter().zip(by_dim) {
@@ -180,7 +180,8 @@ impl<'a> Space<'a> {
         strides
     }
 
-    /// Strides by primitive axis as a layout over the iteration space, `None` if one stride does not step through a row.
+    /// The layout over the iteration space of a tensor with these strides by primitive axis; `None` if it does not step through a row with
+    /// one stride.
     fn layout(&self, strides: &[i64], offset: i64, per_row: bool) -> Result<Option<Layout>> {
         let mut shape = self.shape();
         let mut by_axis: Vec<i64> = self.kernel.outer.iter().map(|axis| strides[*axis]).collect();
@@ -194,9 +195,9 @@ impl<'a> Space<'a> {
         Ok(Some(Layout::strided(&shape, &by_axis, offset)?))
     }
 
-    /// The layout of a tensor in memory with these strides by primitive axis.
+    /// The layout of a tensor over its own axes, from strides by primitive axis.
     pub(super) fn own_layout(&self, map: &AxisMap, strides: &[i64], shape: &[usize]) -> Result<Layout> {
-        // An extent of 1 has no axis; as its stride any will do, and that of a row-major tensor is tidiest.
+        // An extent of 1 has no primitive axis. Any stride will do for it; that of a row-major tensor is the tidiest.
         let tidy = contiguous_strides(shape);
         let by_dim: Vec<i64> =
             map.iter().zip(tidy).map(|(axes, tidy)| axes.last().map_or(tidy, |axis| strides[*axis])).collect();
@@ -204,7 +205,7 @@ impl<'a> Space<'a> {
     }
 }
 
-/// A layout over the iteration space with the axis in front that the graph looks up along, if it does.
+/// A layout over the iteration space, and in front of it the axis that the graph looks up along, if there is one.
 fn with_free(input: &Input, own: &Layout, over_space: Layout) -> Result<Layout> {
     let Some(dim) = input.free else { return Ok(over_space) };
     let (mut shape, mut strides) = (vec![own.shape()[dim]], vec![own.strides()[dim]]);

@@ -1,4 +1,4 @@
-//! Translation without a device: relative operations in, kernels as text out.
+//! Tests translation without a device: relative operations in, kernels as text out.
 
 use burn_backend::{DType, Shape, Slice};
 use burn_ir::{
@@ -20,17 +20,17 @@ fn tensor(id: u64, shape: &[usize], status: TensorStatus) -> TensorIr {
     TensorIr { id: TensorId::new(id), shape: Shape::from(shape.to_vec()), status, dtype: F32 }
 }
 
-/// Read again later.
+/// A tensor that is read again later.
 fn r(id: u64, shape: &[usize]) -> TensorIr {
     tensor(id, shape, TensorStatus::ReadOnly)
 }
 
-/// Read for the last time.
+/// A tensor that is read for the last time.
 fn w(id: u64, shape: &[usize]) -> TensorIr {
     tensor(id, shape, TensorStatus::ReadWrite)
 }
 
-/// Made here.
+/// A tensor that the operation makes.
 fn n(id: u64, shape: &[usize]) -> TensorIr {
     tensor(id, shape, TensorStatus::NotInit)
 }
@@ -203,11 +203,11 @@ fn several_axes_are_one_row_that_is_cut_where_others_stand_between() {
     assert_eq!((merged.outer, merged.row), (vec![0], vec![1, 2]));
     assert_eq!(merged.kind, Kind::Reduce);
     assert_eq!((merged.cut, merged.inputs[0].turn), (0, None));
-    // With another between them the row is cut there, and the input looked up by the outer side.
+    // With another axis between them the row is cut there, and the input is looked up by the outer side.
     let cut = kernel(&[exp(w(0, &[1, 2, 3]), n(1, &[1, 2, 3])), sums(vec![0, 2], &[0, 2, 0])]);
     assert_eq!((cut.outer, cut.row, cut.cut), (vec![0], vec![1, 2], 1));
     assert_eq!(cut.inputs[0].turn, Some(Turn::Both));
-    // In the other order they are no row that a kernel knows.
+    // In the other order they are no row that a kernel can read.
     let mut trace = Trace { reduces: true, ..Trace::default() };
     trace.take(&exp(w(0, &[1, 2, 3]), n(4, &[1, 2, 3]))).unwrap();
     trace.take(&swap(w(4, &[1, 2, 3]), n(5, &[3, 2, 1]), 0, 2)).unwrap();
@@ -273,7 +273,7 @@ fn a_fuser_takes_products_reductions_and_chains_and_closes_at_what_does_not_fuse
     assert_eq!(fuser.take(&sum), Taken::Refused);
 }
 
-/// The graphs of operations, piece by piece.
+/// The graphs of the kernels of operations, piece by piece.
 fn graphs(operations: &[OperationIr]) -> Vec<String> {
     let pieces = pieces(operations);
     let kernels = pieces.iter().flat_map(|piece| piece.work.kernels());

@@ -1,8 +1,9 @@
-//! What has been collected for a kernel: a graph, which tensor is which of its values, and where each lies in the iteration space.
+//! The operations that have been collected for a kernel: a graph, which tensor is which of its values, and where each lies in the
+//! iteration space.
 //!
-//! A [`Trace`] is a value: the search goes on with a copy of it and falls back to another. It knows relative tensors only;
-//! extents, scalars and memory come when the plan made from it runs. `translate` decides which operation becomes which nodes,
-//! `arrange` whether the whole can run and how.
+//! A [`Trace`] is a plain value: the search for a kernel goes on with a copy, and falls back to an earlier one. It knows relative
+//! tensors only; extents, scalars and memory come when the plan made from it runs. `translate` decides which operation becomes which
+//! nodes, `arrange` whether the whole can run and how.
 
 use std::sync::Arc;
 
@@ -18,44 +19,45 @@ use crate::convert::to_hal;
 
 type Result<T> = std::result::Result<T, Refusal>;
 
-/// Most nodes in a trace, whose kernels are made and found again together.
+/// The most nodes in a trace, whose kernels are made together and kept together.
 const MAX_NODES: usize = 1024;
 
 /// Index of an [`Entry`].
 pub(super) type EntryId = u16;
 
-/// A number that the graph takes.
+/// A number that the graph takes as a scalar when it runs.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Number {
     /// The scalar with Burn's number.
     Scalar(u64),
-    /// The extent of a tensor's axis: no constant, so that the plan serves every shape.
+    /// The extent of a tensor's axis. It is no constant of the graph, so that the plan serves every shape.
     Extent(TensorId, u8),
-    /// Where the first element of a slice lies on the axis that it cuts: by the number of Burn's range, and the axis.
+    /// Where the first element of a slice lies on an axis: the number of Burn's range, then the tensor and the axis that it cuts.
     Start(u16, TensorId, u8),
     /// The step of Burn's range of this number.
     Step(u16),
-    /// The seed of the plan's draw of this number.
+    /// The seed of the plan's n-th draw of random numbers.
     Seed(u16),
-    /// Its offset under the seed.
+    /// The offset of that draw under its seed.
     Offset(u16),
-    /// Where a replayed launch finds what to add to offsets.
+    /// The address where a launch that a graph replays finds the number to add to offsets.
     Replay,
 }
 
-/// A tensor from memory as a kernel reads it.
+/// One way in which a kernel reads a tensor in memory.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Read {
-    /// A source or a view.
+    /// The tensor: a source or a view of one.
     pub(super) entry: EntryId,
+    /// Where the tensor's axes lie in the iteration space.
     pub(super) frame: Frame,
-    /// The axis of the tensor along which an index counts, which has no group.
+    /// For a lookup, the axis of the tensor along which its index counts; that axis has no group in the frame.
     pub(super) free: Option<u8>,
 }
 
 impl Read {
-    /// Whether the axes of `row` are absent, or lie side by side in the tensor in their order, with no axis that an index counts
-    /// along between them.
+    /// Whether the tensor has none of the axes of `row`, or has them side by side in their order, without the axis of a lookup between
+    /// them.
     pub(super) fn keeps_together(&self, row: &[Axis]) -> bool {
         let in_front = self.frame.groups()[..self.free.map_or(0, usize::from)].iter();
         let before = in_front.flat_map(|group| group.axes()).filter(|axis| row.contains(axis)).count();
@@ -66,11 +68,11 @@ impl Read {
 /// What a tensor is to the kernel.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Origin {
-    /// It was there before.
+    /// It is in memory before the kernel runs.
     Source,
-    /// A source, or a view of one, seen through another layout.
+    /// A view of a source or of another view.
     View { of: EntryId, by: ViewOp },
-    /// A value of the kernel.
+    /// The kernel computes it: a value of the graph, and where the tensor's axes lie in the iteration space.
     Computed { node: Value, frame: Frame },
 }
 
@@ -78,22 +80,22 @@ pub(super) enum Origin {
 #[derive(Clone, Debug)]
 pub(super) struct Entry {
     pub(super) id: TensorId,
-    /// Relative extents.
+    /// Its extents, in Burn's relative form.
     pub(super) shape: Arc<[Extent]>,
     pub(super) dtype: DType,
     pub(super) origin: Origin,
-    /// Read for the last time, or dropped: nobody outside sees it.
+    /// Whether it was read for the last time or dropped, so that nobody outside the kernel sees it.
     pub(super) consumed: bool,
-    /// A view that only the kernel knows, under the number of the tensor that it is a view of.
+    /// Whether it is a view that only the kernel knows. `id` is then that of the tensor of which it is a view.
     pub(super) is_inner: bool,
-    /// An entry of the same part; itself for the part's first.
+    /// An earlier entry of the same part; its own number in the part's first entry.
     joined: EntryId,
-    /// Of the whole part, in its first entry.
+    /// What is known of the whole part; valid in the part's first entry only.
     part: Part,
 }
 
 impl Entry {
-    /// The frame of this tensor where it broadcasts to one that lies in `frame`.
+    /// The frame of this tensor where it is broadcast to a tensor that lies in `frame`.
     pub(super) fn own_part_of(&self, frame: &Frame) -> Frame {
         let mut own = *frame;
         for (group, extent) in own.groups_mut().iter_mut().zip(self.shape.iter()) {
@@ -105,10 +107,10 @@ impl Entry {
     }
 }
 
-/// A connected part of the trace: one kernel. Parts share no tensor, so that their kernels may run in any order.
+/// A connected part of the trace, which becomes one kernel. Parts share no tensor, so their kernels may run in any order.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Part {
-    /// The axes that reductions run over.
+    /// The axes that the part's reductions run over; `None` if there is no reduction.
     pub(super) row: Option<Group>,
     /// Whether a reduction takes a whole tensor, of any rank, to one number.
     pub(super) is_whole: bool,
@@ -116,7 +118,7 @@ pub(super) struct Part {
     pub(super) launches: usize,
 }
 
-/// Where the extent of a primitive axis is read off when a plan runs.
+/// The tensor and the axis of it from which the extent of a primitive axis is read when a plan runs.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct ExtentSource {
     pub(super) extent: Extent,
@@ -124,33 +126,34 @@ pub(super) struct ExtentSource {
     pub(super) dim: u8,
 }
 
-/// See the module's description.
+/// The operations that have been collected: see the module's description.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Trace {
-    /// Operations taken, drops and views included.
+    /// How many operations were taken, drops and views included.
     pub(super) operations: usize,
     pub(super) entries: Vec<Entry>,
-    /// What is computed. Its inputs are the elements of the product, if there is one, and then `reads`; its scalars are `numbers`;
-    /// and a coordinate's axis is the number of its group in `coordinates`, as long as the order of the axes is open.
+    /// What is computed. The graph's inputs are the elements of the product, if there is one, and then `reads`; its scalars are
+    /// `numbers`. The axis of a coordinate is the number of its group in `coordinates`, because the order of the axes is still open.
     pub(super) graph: Graph,
     pub(super) reads: Vec<Read>,
     pub(super) numbers: Vec<Number>,
     pub(super) coordinates: Vec<Group>,
-    /// Reductions that have no answer for nothing, under Burn's name of each.
+    /// Reductions that have no answer for a row without elements, as a maximum, each with Burn's name.
     pub(super) without_answer: Vec<(Value, &'static str)>,
-    /// By primitive axis; one that was split stays, unused.
+    /// For each primitive axis where its extent comes from. An axis that was split stays here, unused.
     pub(super) axes: Vec<ExtentSource>,
-    /// Whether reductions are taken at all.
+    /// Whether the trace takes reductions.
     pub(super) reduces: bool,
-    /// Whether a matrix product or a convolution is, as the first value; then nothing else is before it.
+    /// Whether the trace takes a matrix product or a convolution, which must then be its first value.
     pub(super) multiplies: bool,
+    /// The product or convolution, once it was taken.
     pub(super) product: Option<Product>,
-    /// How many draws of random numbers come before the next, in the whole stream.
+    /// How many draws of random numbers of the stretch come before the next one.
     pub(super) draws: u16,
 }
 
 impl Trace {
-    /// The entry of an operand, a source if it is new.
+    /// The entry of an operation's operand. A tensor that is new to the trace becomes a source.
     pub(super) fn operand(&mut self, tensor: &TensorIr) -> Result<EntryId> {
         let consumed = tensor.status == TensorStatus::ReadWrite;
         if let Some(at) = self.find(tensor.id) {
@@ -167,21 +170,21 @@ impl Trace {
         self.entries.iter().rposition(|entry| entry.id == id && !entry.is_inner).map(|at| at as EntryId)
     }
 
-    /// Says which tensors nobody reads behind the kernel.
+    /// Notes for each tensor whether its life is over, so that nobody reads it behind the kernel.
     pub(super) fn end_lives(&mut self, is_over: impl Fn(TensorId) -> bool) {
         for entry in self.entries.iter_mut().filter(|entry| !entry.is_inner) {
             entry.consumed = is_over(entry.id);
         }
     }
 
-    /// Adds a tensor that is a view of a source.
+    /// Adds a tensor that is a view of a source or of another view.
     pub(super) fn view(&mut self, of: EntryId, by: ViewOp, out: &TensorIr) -> Result<()> {
         let at = self.enter(out, Origin::View { of, by })?;
         self.join(at, of);
         Ok(())
     }
 
-    /// A view of a source, or of a view, that no operation names; `shape` is what is known of its extents.
+    /// The entry of a view that no operation names, added if it is new. `shape` is what is known of its extents.
     pub(super) fn inner_view(&mut self, of: EntryId, by: ViewOp, shape: Vec<Extent>) -> Result<EntryId> {
         let origin = Origin::View { of, by };
         if let Some(known) = self.entries.iter().position(|entry| entry.is_inner && entry.origin == origin) {
@@ -214,8 +217,8 @@ impl Trace {
         Ok(at)
     }
 
-    /// Where parts have met at one tensor, makes the loops of their other tensors of equal shape the same too, as far as
-    /// that can be: operations yet to come will want it, and meanwhile the part is one space.
+    /// Called where two parts have become one at a tensor. It makes tensors of equal shape in the two lie along the same axes, as far as
+    /// possible: later operations will want that, and the part must be one iteration space.
     fn settle(&mut self, at: EntryId) {
         let root = self.root(at);
         let computed = self.computed().map(|(at, ..)| (at, None));
@@ -229,14 +232,14 @@ impl Trace {
                 let mut known = self.frame_at(twin, twin_number);
                 let (to, from) = (known.groups()[dim], self.frame_at(*entry, *number).groups()[dim]);
                 if to != from && !to.is_none() && !from.is_none() {
-                    // A refusal leaves both loops, which is what they were.
+                    // If that is refused, both keep their own axes, as before.
                     let _ = self.align(&to, &from, &mut known);
                 }
             }
         }
     }
 
-    /// The frame of a computed entry, or of a reading of one that is not.
+    /// The frame of a computed entry, or of a reading of one in memory.
     fn frame_at(&self, at: EntryId, read: Option<usize>) -> Frame {
         match (&self.entries[usize::from(at)].origin, read) {
             (Origin::Computed { frame, .. }, None) => *frame,
@@ -291,7 +294,7 @@ impl Trace {
         &self.entries[usize::from(self.root(at))].part
     }
 
-    /// Adds an operation to a part.
+    /// Adds one to the launches that a part's operations would be.
     pub(super) fn count(&mut self, at: EntryId) {
         let root = usize::from(self.root(at));
         self.entries[root].part.launches += 1;
@@ -313,7 +316,7 @@ impl Trace {
         }
     }
 
-    /// The value of an operand within a frame that [`Trace::resolve`] gave for it.
+    /// The value of an operand within a frame from [`Trace::resolve`]; a tensor in memory is read for it.
     pub(super) fn value(&mut self, at: EntryId, frame: &Frame) -> Result<Value> {
         if let Some((node, _)) = self.value_of(at) {
             return Ok(node);
@@ -322,7 +325,7 @@ impl Trace {
         self.read(read)
     }
 
-    /// The value of a reading along the axes of its frame.
+    /// The value of a reading without a lookup, which may have been read before.
     pub(super) fn read(&mut self, read: Read) -> Result<Value> {
         let dtype = self.entries[usize::from(read.entry)].dtype;
         if let Some(known) = self.reads.iter().position(|other| *other == read) {
@@ -334,20 +337,20 @@ impl Trace {
         self.add(|graph| graph.input(dtype))
     }
 
-    /// The value of a reading at `index` along the axis that it leaves free.
+    /// The value of a lookup at `index` along the axis that the reading leaves free.
     pub(super) fn look_up_in(&mut self, read: Read, index: Value) -> Result<Value> {
         let dtype = self.entries[usize::from(read.entry)].dtype;
         self.reads.push(read);
         self.add(|graph| graph.lookup(dtype, index))
     }
 
-    /// What a node reads, if it reads a tensor in memory.
+    /// The reading that a node is; `None` if it reads no tensor in memory.
     pub(super) fn read_by(&self, node: Node) -> Option<&Read> {
         let (Node::Input(slot) | Node::Lookup(slot, _)) = node else { return None };
         (slot as usize).checked_sub(usize::from(self.product.is_some())).map(|at| &self.reads[at])
     }
 
-    /// Adds to the graph.
+    /// Adds a node to the graph, unless that is full.
     pub(super) fn add(&mut self, build: impl FnOnce(&mut Graph) -> Value) -> Result<Value> {
         if self.graph.nodes().len() >= MAX_NODES {
             return Err(Refusal::Full);
@@ -355,22 +358,22 @@ impl Trace {
         Ok(build(&mut self.graph))
     }
 
-    /// The first reduction without an answer for nothing that a value depends on.
+    /// Burn's name of the first reduction that a value depends on and that has no answer for a row without elements.
     pub(super) fn without_answer(&self, value: Value) -> Option<&'static str> {
         self.without_answer.first()?;
         let needed = self.graph.needed([value]);
         self.without_answer.iter().find(|(known, _)| needed[known.at()]).map(|(_, name)| *name)
     }
 
-    /// Where a tensor of `out`'s shape lies in the iteration space if it is computed from `operands` axis by axis.
+    /// The frame of a tensor of `out`'s shape that is computed from `operands` element by element.
     ///
-    /// Computed operands decide; where there is none, a tensor of the same part and shape does, and else the space gets an
-    /// axis.
+    /// Computed operands decide along which axes it lies. Where there is none, a tensor of the same part and shape decides, else the
+    /// space gets a new axis.
     pub(super) fn resolve(&mut self, out: &TensorIr, operands: &[EntryId]) -> Result<Frame> {
         self.resolve_shape(out.id, &out.shape, operands)
     }
 
-    /// The same of a tensor of this shape, whose extents an axis of the space may have.
+    /// The same for a tensor `id` of shape `shape`, from whose axes new axes of the space take their extents.
     pub(super) fn resolve_shape(&mut self, id: TensorId, shape: &[Extent], operands: &[EntryId]) -> Result<Frame> {
         let mut frame = Frame::ones(shape.len()).ok_or(Refusal::Rank)?;
         for at in operands {
@@ -379,7 +382,7 @@ impl Trace {
         self.complete_shape(id, shape, frame, operands)
     }
 
-    /// The same where some axes of `out` have their groups in `frame` already and `operands` are of other shapes.
+    /// The same where `frame` already has the groups of some axes of `out`, and `operands` may have other shapes.
     pub(super) fn complete(&mut self, out: &TensorIr, frame: Frame, operands: &[EntryId]) -> Result<Frame> {
         self.complete_shape(out.id, &out.shape, frame, operands)
     }
@@ -395,7 +398,7 @@ impl Trace {
         self.adopt(shape, &mut frame, operands);
         for (dim, extent) in shape.iter().enumerate() {
             if *extent != ONE && frame.groups()[dim].is_none() {
-                // A wider space would compute each row anew for each of its elements.
+                // With one more axis each row would be computed again for each element along it.
                 if row.is_some() {
                     return Err(Refusal::Wider);
                 }
@@ -409,19 +412,19 @@ impl Trace {
         Ok(frame)
     }
 
-    /// The row of the parts that some entries belong to, which become one.
+    /// The row of the parts that some entries belong to. They will become one part, so a refusal if they reduce over different axes.
     pub(super) fn common_row(&self, entries: &[EntryId]) -> Result<Option<Group>> {
         let mut rows = entries.iter().filter_map(|at| self.part(*at).row);
         let first = rows.next();
         if rows.all(|row| Some(row) == first) { Ok(first) } else { Err(Refusal::OtherRow) }
     }
 
-    /// Takes the groups of an operand, if it is computed, into `frame`. Where both have axes they become the same.
+    /// Takes the groups of an operand, if it is computed, into `frame`. Where both have a group, their axes become the same.
     pub(super) fn place_operand(&mut self, at: EntryId, shape: &[Extent], frame: &mut Frame) -> Result<()> {
         self.place_beside(at, shape, &[], frame)
     }
 
-    /// The same for all axes but those of `apart`.
+    /// The same for all axes except those in `apart`.
     pub(super) fn place_beside(
         &mut self,
         at: EntryId,
@@ -461,8 +464,8 @@ impl Trace {
         }
     }
 
-    /// Makes an axis the same as others of its extent. Two axes are loops that may become one as long as no tensor runs over
-    /// both: whatever was computed in one is then computed in the other.
+    /// Makes an axis the same as other axes of its extent, everywhere. Two axes are loops, and these may become one loop if no tensor runs
+    /// over both: what was computed in one is then computed in the other.
     fn identify(&mut self, axis: Axis, parts: &[Axis], frame: &mut Frame) -> Result<()> {
         if parts == [axis] {
             return Ok(());
@@ -476,8 +479,8 @@ impl Trace {
         self.substitute(axis, parts)
     }
 
-    /// Fills the open groups of `frame` from tensors of the parts of `operands`: from one of the very same shape, else
-    /// extent by extent from those of the same rank. Computed ones come first, and the newest of them.
+    /// Fills the groups that `frame` lacks from tensors in the same parts as `operands`: from one of the same shape, else axis by axis
+    /// from those of the same rank. Computed tensors come before those in memory, newer ones before older ones.
     pub(super) fn adopt(&self, shape: &[Extent], frame: &mut Frame, operands: &[EntryId]) {
         let roots: Vec<EntryId> = operands.iter().map(|at| self.root(*at)).collect();
         let is_near = |at: EntryId| roots.contains(&self.root(at));
@@ -503,13 +506,14 @@ impl Trace {
         }
     }
 
+    /// Adds a primitive axis, whose extent is that of axis `dim` of a tensor.
     pub(super) fn new_axis(&mut self, extent: Extent, tensor: TensorId, dim: usize) -> Result<Axis> {
         let axis = Axis::try_from(self.axes.len()).map_err(|_| Refusal::Full)?;
         self.axes.push(ExtentSource { extent, tensor, dim: dim as u8 });
         Ok(axis)
     }
 
-    /// A number that is known when the kernel runs.
+    /// The value of a number that is known only when the kernel runs.
     pub(super) fn number(&mut self, number: Number, dtype: DType) -> Result<Value> {
         self.numbers.push(number);
         self.add(|graph| graph.scalar(dtype))
@@ -549,7 +553,7 @@ impl Trace {
         self.add(|graph| graph.index(number))
     }
 
-    /// The coordinate along merged axes: that along the last of them behind that along the others, if there are any.
+    /// The coordinate along merged axes, one step outside in: `outer · extent + here`, or `here` alone for the outermost axis.
     pub(super) fn merged(
         &mut self,
         outer: Option<Value>,
@@ -562,13 +566,13 @@ impl Trace {
         self.two(Binary::Add, scaled, here)
     }
 
-    /// Splits a primitive axis into those axes of `out` that are `dims`, everywhere.
+    /// Splits a primitive axis, everywhere, into new axes with the extents of the axes `dims` of `out`.
     pub(super) fn split(&mut self, axis: Axis, out: &TensorIr, dims: &[usize]) -> Result<()> {
         let parts = dims.iter().map(|dim| self.new_axis(out.shape[*dim], out.id, *dim)).collect::<Result<Vec<_>>>()?;
         self.substitute(axis, &parts)
     }
 
-    /// Puts `parts` in the place of a primitive axis, everywhere.
+    /// Replaces a primitive axis by `parts`, everywhere.
     fn substitute(&mut self, axis: Axis, parts: &[Axis]) -> Result<()> {
         for group in &mut self.coordinates {
             *group = group.refined(axis, parts).ok_or(Refusal::Rank)?;
@@ -587,7 +591,7 @@ impl Trace {
         Ok(())
     }
 
-    /// Notes that `out` is made of a whole tensor.
+    /// Notes that `out` is the reduction of a whole tensor.
     pub(super) fn reduce_whole(&mut self, out: &TensorIr) {
         if let Some(at) = self.find(out.id) {
             let root = usize::from(self.root(at));
@@ -595,7 +599,7 @@ impl Trace {
         }
     }
 
-    /// Makes `row` what reductions of an entry's part run over, or refuses if it is something else already.
+    /// Makes `row` the axes that reductions of an entry's part run over; a refusal if these are others already.
     pub(super) fn reduce_over(&mut self, at: EntryId, row: Group) -> Result<()> {
         let root = usize::from(self.root(at));
         let known = &mut self.entries[root].part.row;

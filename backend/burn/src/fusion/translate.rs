@@ -1,8 +1,8 @@
-//! Burn's operations as nodes: what joins a kernel, and as what.
+//! Makes nodes of Burn's operations: which operations join a kernel, and as which nodes.
 //!
-//! Each operation becomes the very nodes that the eager backend runs for it (`ops::elementwise`), so that a chain gives the
-//! same bits fused and unfused. An operation that does not join is refused with the reason and leaves the trace in no state
-//! to go on with: the caller keeps the last good one.
+//! Each operation becomes the same nodes that the eager backend runs for it (`ops::elementwise`), so that a chain gives the
+//! same bits fused and unfused. An operation that does not join is refused with the reason. The trace cannot be used after that: the
+//! caller keeps a copy from before.
 
 use burn_ir::{
     BaseOperationIr, BinaryOpIr, BoolOperationIr, FloatOperationIr, IntOperationIr, NumericOperationIr, OperationIr,
@@ -20,7 +20,7 @@ use crate::ops::float_unary;
 pub(super) type Result<T> = std::result::Result<T, Refusal>;
 
 impl Trace {
-    /// Adds an operation, or says why it does not belong.
+    /// Adds an operation, or says why it does not join.
     pub(super) fn take(&mut self, operation: &OperationIr) -> Result<()> {
         match operation {
             OperationIr::BaseFloat(op) | OperationIr::BaseInt(op) | OperationIr::BaseBool(op) => self.base(op),
@@ -86,7 +86,7 @@ impl Trace {
         }
     }
 
-    /// Notes the results of a reduction that has no answer for nothing, if they are values that it has made.
+    /// Notes the results of a reduction that has no answer for a row without elements, if they are values made since node `before`.
     fn note_without_answer(&mut self, op: &NumericOperationIr, before: usize) {
         let Some((name, results)) = without_answer(op) else { return };
         for result in results.into_iter().flatten() {
@@ -236,7 +236,7 @@ impl Trace {
 
     fn binary(&mut self, op: Binary, tensors: &BinaryOpIr) -> Result<()> {
         self.elementwise(&tensors.out, &[&tensors.lhs, &tensors.rhs], |trace, v| {
-            // A power's exponent may be an integer where its base is a float.
+            // A power of a float may have an integer as its exponent.
             let exponent = if op == Binary::Pow { trace.converted(v[1], trace.dtype(v[0]))? } else { v[1] };
             trace.two(op, v[0], exponent)
         })
@@ -271,7 +271,7 @@ impl Trace {
 
 macro_rules! operator {
     ($($name:ident: $operation:ident => $op:ident;)+) => {
-        /// The operator of an operation that takes one tensor.
+        /// The operator of an operation on one tensor of floats; `None` if it is none of fusion's.
         fn operator(op: &FloatOperationIr) -> Option<(Unary, &UnaryOpIr)> {
             match op {
                 $(FloatOperationIr::$operation(op) => Some((Unary::$op, op)),)+
@@ -282,7 +282,8 @@ macro_rules! operator {
 }
 float_unary!(operator);
 
-/// The name and the results of a reduction that has no answer for nothing, as the eager backend's.
+/// Burn's name and the results of a reduction that has no answer for a row without elements; `None` for other operations. The eager
+/// backend refuses the same ones.
 fn without_answer(op: &NumericOperationIr) -> Option<(&'static str, [Option<&TensorIr>; 2])> {
     use NumericOperationIr as Op;
     Some(match op {
@@ -302,14 +303,14 @@ fn without_answer(op: &NumericOperationIr) -> Option<(&'static str, [Option<&Ten
     })
 }
 
-/// Nodes, with their dtypes worked out.
+/// Nodes are added by these, which check their types.
 impl Trace {
     pub(super) fn dtype(&self, node: Value) -> DType {
         self.graph.dtype(node)
     }
 
     fn scalar(&mut self, placeholder: ScalarIr, dtype: DType) -> Result<Value> {
-        // Relative scalars are Burn's numbers of the real ones.
+        // A relative scalar is Burn's number of the real one.
         match placeholder {
             ScalarIr::UInt(number) => self.number(Number::Scalar(number), dtype),
             ScalarIr::Float(_) | ScalarIr::Int(_) | ScalarIr::Bool(_) => Err(Refusal::Operation),

@@ -1,4 +1,4 @@
-//! Views of tensors in memory, as a plan remembers and applies them.
+//! Views of tensors in memory: how a plan keeps them, and makes them when it runs.
 
 use burn_backend::Slice;
 use rocfire_hal::Tensor;
@@ -6,45 +6,45 @@ use rocfire_hal::Tensor;
 use crate::error::Result;
 use crate::ops::view;
 
-/// One step from a tensor to a view of it. Target shapes are those of the view's tensor when the plan runs.
+/// One step from a tensor to a view of it. Target shapes are those that the view's tensor has when the plan runs.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum ViewOp {
     /// The tensor itself.
     Same,
-    /// Two axes exchanged.
+    /// Two axes are exchanged.
     Swap(usize, usize),
-    /// The axes in another order.
+    /// The axes stand in another order.
     Permute(Vec<usize>),
-    /// Axes run backwards.
+    /// These axes run backwards.
     Flip(Vec<usize>),
-    /// Broadcast to the target shape.
+    /// It is broadcast to the target shape.
     Expand,
-    /// Another shape of as many elements; a copy where strides cannot say it.
+    /// It gets another shape with as many elements. It is copied if strides cannot express that.
     Reshape,
-    /// A part; the numbers under which Burn keeps the ranges.
+    /// A part of it, along each axis by the range with this number.
     Slice(Vec<usize>),
-    /// Each axis moved by itself.
+    /// Each axis changes by itself.
     Shift(Vec<Shift>),
-    /// The axes from one to another, both included, as one.
+    /// The axes from one to another, both included, become one.
     Merge(usize, usize),
 }
 
-/// What becomes of one axis.
+/// How one axis changes in a view.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum Shift {
-    /// Nothing.
+    /// It stays as it is.
     #[default]
     Stay,
-    /// Its part in the range with Burn's number.
+    /// A part of it: the range with this number.
     Part(u16),
-    /// All of it, backwards if the range with Burn's number is.
+    /// All of it, backwards if the range with this number runs backwards.
     Whole(u16),
     /// All of it, backwards.
     Back,
 }
 
 impl ViewOp {
-    /// The view of `tensor` with the shape `target`. Launches a copy only for a reshape that needs one.
+    /// The view of `tensor`, whose shape is `target`. A copy is launched only for a reshape that needs one.
     pub(super) fn apply(&self, tensor: &Tensor, target: &[usize], ranges: &[Slice]) -> Result<Tensor> {
         match self {
             ViewOp::Same => Ok(tensor.clone()),

@@ -1,4 +1,4 @@
-//! Attention among the operations of a stretch.
+//! Finds attention among the operations of a stretch.
 
 use burn_ir::{BaseOperationIr, FloatOperationIr, MatmulOpIr, NumericOperationIr, OperationIr, ScalarIr, ScalarOpIr};
 use burn_ir::{TensorId, TensorIr};
@@ -6,23 +6,23 @@ use rocfire_kernels::pattern::attention::{Attention, Factor, ProgramOp};
 
 use crate::fusion::axes::ONE;
 
-/// Operations that are an attention whose scores nobody else reads.
+/// Operations that write out an attention whose scores nothing else reads.
 pub(in crate::fusion) struct Found {
     /// Numbers of its operations, in order.
     pub(in crate::fusion) members: Vec<usize>,
     pub(in crate::fusion) pattern: Attention<TensorId>,
-    /// What it reads, each tensor once.
+    /// The tensors that it reads, each once.
     pub(in crate::fusion) sources: Vec<TensorId>,
-    /// What it computes between.
+    /// The tensors that it computes before its result.
     pub(in crate::fusion) inner: Vec<TensorId>,
 }
 
-/// What is known of a stretch.
+/// What the search needs to know of a stretch.
 pub(in crate::fusion) struct Lives<'a> {
     pub(in crate::fusion) operations: &'a [OperationIr],
-    /// By operation: whether nobody will see what it makes.
+    /// For each operation, whether nobody will see its results.
     pub(in crate::fusion) is_left_out: &'a [bool],
-    /// Whether a tensor's life ends in the stretch and nobody reads it but these operations.
+    /// Whether a tensor's life ends in the stretch and only these operations read it.
     pub(in crate::fusion) ends: &'a dyn Fn(TensorId, &[usize]) -> bool,
 }
 
@@ -39,11 +39,12 @@ pub(in crate::fusion) fn find(lives: &Lives<'_>) -> Vec<Found> {
 }
 
 impl Lives<'_> {
-    /// The attention whose scores a product computes.
+    /// The attention whose scores the product with number `start` computes; `None` if it is no part of one.
     fn follow(&self, start: usize, product: &MatmulOpIr) -> Option<Found> {
         let (q, kt) = (&product.lhs.shape, &product.rhs.shape);
         let rank = q.rank();
-        // Relative extents: equal numbers are equal extents. A weight has no batch, and is what an input of one batch meets.
+        // Extents are relative: equal numbers are equal extents. With a batch of one this could also be an input times a weight,
+        // which has no batch.
         let is_batched = kt.rank() == rank && (rank == 4 || rank == 3 && q[0] != ONE) && q[0] == kt[0];
         if !is_batched || product.lhs.id == product.rhs.id {
             return None;
@@ -82,7 +83,7 @@ impl Lives<'_> {
     }
 }
 
-/// An operation as a step of a pattern, and what it gives.
+/// An operation as a step of the pattern, and its result; `None` if the pattern has no such step.
 fn step(operation: &OperationIr) -> Option<(ProgramOp<TensorId>, &TensorIr)> {
     use {BaseOperationIr as Base, FloatOperationIr as Float, NumericOperationIr as Numeric};
     let scaled =
@@ -109,7 +110,7 @@ fn step(operation: &OperationIr) -> Option<(ProgramOp<TensorId>, &TensorIr)> {
     })
 }
 
-/// A sum's output if it has the shape of one of its operands: the scores' own.
+/// The output of a sum, if one of its operands has its shape, as the scores must.
 fn same_shape<'a>(out: &'a TensorIr, operands: &[&TensorIr]) -> Option<&'a TensorIr> {
     operands.iter().any(|operand| operand.shape == out.shape).then_some(out)
 }
@@ -118,7 +119,7 @@ fn is_last(input: &TensorIr, axis: usize) -> bool {
     axis + 1 == input.shape.rank()
 }
 
-/// Burn's number of a scalar, which is what a relative one is.
+/// Burn's number of a relative scalar.
 fn number(scalar: ScalarIr) -> Option<u64> {
     match scalar {
         ScalarIr::UInt(number) => Some(number),

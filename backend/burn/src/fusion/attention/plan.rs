@@ -1,4 +1,4 @@
-//! Attention as it is kept and run again.
+//! The plan of an attention, which is kept and run again.
 
 use burn_ir::{TensorError, TensorId};
 use rocfire_fusion::Scalar;
@@ -14,21 +14,21 @@ use crate::fusion::handle;
 use crate::fusion::plan::{Plan, Source};
 use crate::fusion::report::KernelReport;
 
-/// See the module's description.
+/// One attention, and how its operations run without its kernel.
 #[derive(Clone, Debug)]
 pub(in crate::fusion) struct AttentionPlan {
     pub(in crate::fusion) pattern: Attention<TensorId>,
-    /// What the pattern reads, each tensor once.
+    /// The tensors that the pattern reads, each once.
     pub(in crate::fusion) sources: Vec<Source>,
-    /// The same without the kernel of the pattern.
+    /// Plans of the single operations, for extents and scalars that the kernel does not take.
     pub(in crate::fusion) apart: Vec<Plan>,
 }
 
 impl AttentionPlan {
-    /// What such a plan is called; Burn has no name for it.
+    /// The name of such a plan, for which Burn has none.
     pub(in crate::fusion) const NAME: &'static str = "Attention";
 
-    /// What its kernel is.
+    /// What a report says of its kernel.
     pub(in crate::fusion) fn report(&self) -> KernelReport {
         KernelReport {
             name: AttentionPlan::NAME,
@@ -37,8 +37,8 @@ impl AttentionPlan {
         }
     }
 
-    /// Runs it; what fails leaves its error in the tensor that it would have written. Shapes and scalars that the kernel does
-    /// not have run without it: which do is a function of them alone.
+    /// Runs it. A failure leaves its error in the tensor that should have been written. For shapes and scalars that the kernel does
+    /// not take, the single operations run; which way is taken depends on them alone.
     pub(in crate::fusion) fn execute(&self, device: &RocmDevice, bindings: &mut Bindings) {
         if !self.fits(bindings) {
             return self.apart.iter().for_each(|plan| execute(plan, device, &[], bindings));
@@ -62,7 +62,7 @@ impl AttentionPlan {
     fn fits(&self, bindings: &Bindings) -> bool {
         let shape = |id: TensorId| {
             let global = &bindings.tensor(id);
-            // A type that is none of ours is none of the kernel's.
+            // A type that rocfire does not have stands for one that the kernel does not take.
             (&global.shape[..], to_hal(global.dtype).unwrap_or(DType::Bool))
         };
         self.pattern.fits(shape, |number| self.number(bindings, number))
