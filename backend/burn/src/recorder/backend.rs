@@ -1,4 +1,4 @@
-//! What Burn asks of the backend as a whole: what was recorded runs first, then the eager backend answers.
+//! Burn's `Backend` for the recorder. For what Burn asks of a device, recorded operations run first; then the eager backend answers.
 
 use std::sync::Arc;
 
@@ -14,11 +14,11 @@ use super::channel::{Client, Lazy};
 use crate::backend::Persistent;
 use crate::{Rocm, RocmDevice};
 
-/// Burn's backend for AMD GPUs as it stands in the slot: operators are recorded, and run as few launches.
+/// The backend that Burn programs use: operators are recorded, and run as few launches.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Fused;
 
-/// Runs what was recorded for a device.
+/// Runs all that was recorded for a device, by every thread.
 fn run(device: &RocmDevice) {
     Client::of(device).state().run_all();
 }
@@ -90,7 +90,7 @@ impl Backend for Fused {
 
     unsafe fn graph_replay(device: &RocmDevice, graph: &Arc<Graph>) -> Result<(), ExecutionError> {
         run(device);
-        // SAFETY: what is asked of the caller is the same.
+        // SAFETY: the caller's duties are the same there.
         unsafe { Rocm::graph_replay(device, graph) }
     }
 
@@ -116,7 +116,7 @@ impl Backend for Fused {
         run(device);
         let _until_the_end = device.open().ok().map(Persistent::begin);
         let output = func(input);
-        // What was recorded inside must be made inside.
+        // Operations that were recorded inside must allocate their tensors inside.
         run(device);
         output
     }
@@ -141,7 +141,7 @@ impl Backend for Fused {
     }
 }
 
-/// A tensor stands for itself wherever tensors are kept by name, as a server of tensors does: what it takes from there is recorded.
+/// A tensor is its own handle for whatever keeps tensors by name, as a server of tensors does; what uses it there is recorded.
 impl BackendIr for Fused {
     type Handle = Lazy;
 

@@ -1,4 +1,4 @@
-//! The way from Burn's operators to a device's recordings, as `burn-router` asks for it.
+//! Hands Burn's operators to a device's recorder, by the traits of `burn-router`.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -14,17 +14,17 @@ use super::state::State;
 use crate::fusion::handle::Handle;
 use crate::{Rocm, RocmDevice};
 
-/// Burn's operators as operations for [`Client`].
+/// The backend of `burn-router` that turns Burn's operators into operations for [`Client`].
 pub(super) type Router = BackendRouter<Channel>;
 
 /// A tensor that may not have been computed yet.
 pub(crate) type Lazy = RouterTensor<Client>;
 
-/// One recorder a device, for as long as the process runs.
+/// Names the recorders to `burn-router`. There is one for each device, for as long as the process runs.
 #[derive(Clone, Copy, Debug)]
 pub struct Channel;
 
-/// Where operations of a device are recorded: a name, copied with every tensor.
+/// A device's recorder. It is a name that is copied with every tensor.
 #[derive(Clone, Copy)]
 pub struct Client {
     device: RocmDevice,
@@ -32,7 +32,7 @@ pub struct Client {
 }
 
 impl Client {
-    /// That of a device.
+    /// The recorder of a device.
     pub(crate) fn of(device: &RocmDevice) -> Client {
         get_client::<Channel>(device)
     }
@@ -41,17 +41,17 @@ impl Client {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A tensor with a handle.
+    /// A tensor that exists already, from its handle.
     pub(super) fn tensor(self, handle: Handle, shape: Shape, dtype: DType) -> Lazy {
         let id = self.create_empty_handle();
         self.state().register(id, handle);
         RouterTensor::new(id, shape, dtype, self)
     }
 
-    /// The handle of a tensor, when what makes it has run.
+    /// The handle of a tensor. What makes it runs first.
     ///
     /// # Errors
-    /// What failed there.
+    /// The error of what should have made it.
     pub(super) fn take(&self, tensor: &TensorIr) -> Result<TensorHandle<Handle>, ExecutionError> {
         let handle = self.state().take(tensor).map_err(|error| match error.depth() {
             0 => error.cause().clone(),
@@ -65,7 +65,7 @@ impl RouterClient for Client {
     type Device = RocmDevice;
 
     fn register_op(&self, mut operation: OperationIr) {
-        // A tensor from the host is there before its operation is told.
+        // A tensor from the host has its handle before this operation comes.
         if !matches!(operation, OperationIr::Init(_)) {
             self.state().record(&mut operation);
         }
@@ -173,7 +173,7 @@ impl RouterChannel for Channel {
     }
 }
 
-/// Tensors on their way between devices.
+/// Moves tensors between devices.
 #[derive(Clone, Copy, Debug)]
 pub struct Bridge;
 

@@ -1,7 +1,7 @@
-//! The programs that were recorded before, as a tree: from each operation to those that have followed it.
+//! The programs that were recorded before, as a tree. Each edge is an operation, and leads to those that have followed it.
 //!
-//! An operation that is the one expected costs a comparison, and nothing is asked of the fuser. Behind the last operation of a
-//! stretch lies what runs it.
+//! An operation that is the expected one costs a comparison, and the fuser is not asked. The node behind the last operation of a
+//! stretch has what runs the stretch.
 
 use std::hash::BuildHasher;
 use std::sync::Arc;
@@ -11,31 +11,32 @@ use rustc_hash::FxBuildHasher;
 
 use crate::fusion::FusedKernel;
 
-/// A place in the tree.
+/// A node of the tree, which stands for the operations that lead to it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct NodeId(u32);
 
-/// What an operation does to the stretch that was recorded so far.
+/// What an operation does to the stretch that was recorded up to it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Next {
-    /// It joins it.
+    /// It joins the stretch, which is then at this node.
     Joins(NodeId),
-    /// It joins it, and ends it.
+    /// It joins the stretch and ends it.
     Closes(NodeId),
-    /// It ends it, and is not part of it.
+    /// It ends the stretch, and is not part of it.
     Ends,
 }
 
-/// What runs a stretch.
+/// What runs a stretch, in relative form.
 #[derive(Clone)]
 pub(super) struct Stretch {
     pub(super) kernel: Arc<FusedKernel>,
-    /// Numbers of the tensors whose life ends in it.
+    /// Numbers of the tensors whose life ends in the stretch.
     pub(super) ending: Arc<[usize]>,
     /// Numbers of the tensors that it makes.
     pub(super) made: Arc<[usize]>,
 }
 
+/// An operation that has followed a node.
 struct Edge {
     hash: u64,
     operation: OperationIr,
@@ -43,20 +44,21 @@ struct Edge {
 }
 
 struct Node {
-    /// The node before, and the edge from there.
+    /// The node before, and which of its edges leads here; `None` for the root.
     before: Option<(NodeId, usize)>,
     edges: Vec<Edge>,
-    /// The edge that was taken last.
+    /// The edge that was taken last, which is compared first.
     likely: usize,
+    /// What runs the stretch that ends here, if one has.
     stretch: Option<Stretch>,
 }
 
-/// All forms of a device.
+/// The tree of a device.
 pub(super) struct Forms {
     nodes: Vec<Node>,
 }
 
-/// From so many nodes on all are forgotten: a program without forms that come again would fill the memory.
+/// From so many nodes on the tree is forgotten. A program whose stretches never come again would fill the memory.
 const NODES_MOST: usize = 1 << 20;
 
 impl Forms {
@@ -66,12 +68,12 @@ impl Forms {
         Forms { nodes: vec![Node { before: None, edges: Vec::new(), likely: 0, stretch: None }] }
     }
 
-    /// Whether the forms should be forgotten before the next stretch.
+    /// Whether the tree should be forgotten before the next stretch.
     pub(super) fn is_full(&self) -> bool {
         self.nodes.len() >= NODES_MOST
     }
 
-    /// What an operation did when it last came at this place.
+    /// What an operation did when it last came behind a node; `None` if it never did.
     pub(super) fn next(&mut self, at: NodeId, operation: &OperationIr) -> Option<Next> {
         let node = &mut self.nodes[at.0 as usize];
         let likely = node.edges.get(node.likely)?;
@@ -87,7 +89,7 @@ impl Forms {
         Some(node.edges[found].next)
     }
 
-    /// Remembers that an operation joins the stretch at this place, and whether it ends it.
+    /// Remembers that an operation joins the stretch behind a node, and whether it ends the stretch.
     pub(super) fn join(&mut self, at: NodeId, operation: OperationIr, closes: bool) -> Next {
         let made = NodeId(self.nodes.len() as u32);
         let edge = self.nodes[at.0 as usize].edges.len();
@@ -97,7 +99,7 @@ impl Forms {
         next
     }
 
-    /// Remembers that an operation ends the stretch at this place.
+    /// Remembers that an operation ends the stretch at a node without joining it.
     pub(super) fn end(&mut self, at: NodeId, operation: OperationIr) -> Next {
         self.add(at, operation, Next::Ends);
         Next::Ends
@@ -109,7 +111,7 @@ impl Forms {
         node.edges.push(Edge { hash: hash(&operation), operation, next });
     }
 
-    /// The operations that lead to a place, in order.
+    /// The operations that lead to a node, in order.
     pub(super) fn operations(&self, at: NodeId) -> Vec<&OperationIr> {
         let steps =
             std::iter::successors(self.nodes[at.0 as usize].before, |(node, _)| self.nodes[node.0 as usize].before);
@@ -119,12 +121,12 @@ impl Forms {
         operations
     }
 
-    /// What runs the stretch that ends here, if it has run before.
+    /// What runs the stretch that ends at a node, if it has run before.
     pub(super) fn stretch(&self, at: NodeId) -> Option<Stretch> {
         self.nodes[at.0 as usize].stretch.clone()
     }
 
-    /// Remembers what runs the stretch that ends here.
+    /// Remembers what runs the stretch that ends at a node.
     pub(super) fn keep(&mut self, at: NodeId, kernel: FusedKernel) -> Stretch {
         let numbers = |tensors: &mut dyn Iterator<Item = &burn_ir::TensorIr>| -> Arc<[usize]> {
             tensors.map(|tensor| tensor.id.value() as usize).collect()

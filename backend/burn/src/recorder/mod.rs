@@ -1,12 +1,12 @@
-//! The backend in Burn's slot: operators recorded on the model's own thread, run as few launches.
+//! The backend that Burn programs use: operators are recorded on the model's own thread, and run as few launches.
 //!
-//! - `ops`, `quantised`: Burn's operators as operations, by way of `channel`.
+//! - `ops`, `quantised`: turn Burn's operators into operations, which `channel` hands to the recorder.
 //! - `recording`: what a thread has recorded, in a form that does not name tensors, extents and scalars.
-//! - `forms`: the programs that came before. An operation that is the one expected costs a comparison.
-//! - `state`: what runs when, and tensors that several threads share.
-//! - `record`: operators of ours that Burn has no name for.
-//! - `spent`: where the host's time goes.
-//! - `backend`: what Burn asks of the whole.
+//! - `forms`: the programs that were recorded before. An operation that is the expected one costs a comparison.
+//! - `state`: decides what runs when, and has the tensors that threads share.
+//! - `record`: records operators of ours that Burn has no name for.
+//! - `spent`: counts where the host's time goes.
+//! - `backend`: Burn's `Backend` itself, and what it asks of a device.
 
 mod backend;
 mod channel;

@@ -1,4 +1,4 @@
-//! Quantised tensors: every operator on them runs by itself, on the eager backend.
+//! Operators on quantised tensors. Each runs by itself, on the eager backend.
 
 use burn_backend::ops::QTensorOps;
 use burn_backend::quantization::{QuantPropagation, QuantScheme, QuantizationParametersPrimitive};
@@ -18,7 +18,7 @@ use super::record::record;
 use crate::fusion::handles::Handles;
 use crate::{Rocm, RocmDevice, RocmQTensor, RocmTensor};
 
-/// A quantised tensor of another shape, made of one.
+/// A quantised tensor made from another by an operator that only moves elements; `shape` is that of the result.
 fn moved(tensor: Lazy, shape: Shape, by: impl FnOnce(RocmQTensor) -> RocmQTensor) -> Lazy {
     let outputs = vec![(shape, tensor.dtype())];
     let run = |handles: &mut Handles, irs: &[TensorIr]| {
@@ -28,7 +28,7 @@ fn moved(tensor: Lazy, shape: Shape, by: impl FnOnce(RocmQTensor) -> RocmQTensor
     record(vec![tensor], outputs, run).remove(0)
 }
 
-/// A quantised tensor of elements of one that indices name.
+/// A quantised tensor made of the elements of another that indices name.
 fn indexed(tensor: Lazy, indices: Lazy, shape: Shape, by: impl FnOnce(RocmQTensor, RocmTensor) -> RocmQTensor) -> Lazy {
     let outputs = vec![(shape, tensor.dtype())];
     let run = |handles: &mut Handles, irs: &[TensorIr]| {
@@ -39,12 +39,12 @@ fn indexed(tensor: Lazy, indices: Lazy, shape: Shape, by: impl FnOnce(RocmQTenso
     record(vec![tensor, indices], outputs, run).remove(0)
 }
 
-/// What Burn's operations compute shapes from.
+/// A description of a tensor, from which Burn's operations compute the shapes of results.
 fn described(tensor: &Lazy) -> TensorIr {
     TensorIr { status: TensorStatus::ReadOnly, ..TensorIr::uninit(tensor.id(), tensor.shape(), tensor.dtype()) }
 }
 
-/// For an operation that is asked for its shape and not recorded.
+/// A name for the result of an operation that is only asked for its shape, and not recorded.
 fn unnamed() -> TensorId {
     TensorId::new(u64::MAX)
 }

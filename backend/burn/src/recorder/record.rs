@@ -1,4 +1,4 @@
-//! Operators that Burn's operations have no name for, as one operation each.
+//! Records operators that Burn's operations have no name for, as one operation each.
 
 use burn_backend::{DType, ExecutionError, Shape};
 use burn_ir::{TensorIr, TensorStatus};
@@ -8,10 +8,10 @@ use super::channel::{Client, Lazy};
 use crate::fusion::handle::Handle;
 use crate::fusion::handles::Handles;
 
-/// Runs an operation behind what its thread has recorded: `run` gives handles of its outputs, of these shapes and types. At
-/// least one input.
+/// Runs an operation behind all that its thread has recorded. `run` gives the handles of its outputs, which have the shapes and
+/// types in `outputs`. There must be at least one input.
 ///
-/// What fails becomes the error of the outputs.
+/// A failure becomes the error of the outputs.
 pub(crate) fn record(
     inputs: Vec<Lazy>,
     outputs: Vec<(Shape, DType)>,

@@ -1,8 +1,8 @@
-//! What a thread has recorded and not yet run: operations in relative form, and what stands for their numbers.
+//! What a thread has recorded and not yet run: operations in relative form, and what their numbers stand for.
 //!
-//! In relative form a tensor is its place among those of the recording, an extent the place of its number among those met so far
-//! (that of 1 is 0), a scalar and a range of a slice their place among the scalars and ranges. The same program recorded
-//! again is then the same operations, whatever its tensors and extents are.
+//! In relative form, tensors, extents, scalars and ranges of slices are numbers, counted in the order in which the recording met
+//! them; equal extents have the same number, and that of 1 is 0. The same program recorded again then gives the same operations,
+//! whatever its tensors and extents are.
 
 use std::time::Duration;
 
@@ -20,15 +20,16 @@ use crate::fusion::handles::Handles;
 /// The operations of a thread since it last ran some.
 pub(super) struct Recording {
     pub(super) stream: StreamId,
-    /// Where they lead in the forms that were seen before.
+    /// The node of the tree of known programs that the operations lead to.
     pub(super) at: NodeId,
+    /// How many operations there are.
     pub(super) count: usize,
-    /// Asked from the first operation on that no form has.
+    /// The fuser that is asked about operations, from the first one on that the tree does not have.
     pub(super) fuser: Option<Fuser>,
     pub(super) tables: Tables,
-    /// Tensors that another thread has let go of while these operations still need them.
+    /// Tensors whose life another thread has ended while these operations still read them.
     pub(super) held: Vec<(TensorId, Handle)>,
-    /// Tensors made here that another thread has dropped: they end behind these operations.
+    /// Tensors of these operations that another thread has dropped. They end when the operations have run.
     pub(super) dropped: Vec<TensorIr>,
 }
 
@@ -45,7 +46,7 @@ impl Recording {
         }
     }
 
-    /// Forgets its operations.
+    /// Forgets the operations, which have run.
     pub(super) fn clear(&mut self) {
         (self.at, self.count, self.fuser) = (Forms::START, 0, None);
         self.tables.clear();
@@ -57,9 +58,9 @@ impl Recording {
     }
 }
 
-/// What the numbers of relative forms stand for.
+/// What the numbers of the relative form stand for.
 pub(super) struct Tables {
-    /// By number, with the status of the last use.
+    /// The tensors by number, each with the status of its last use.
     pub(super) tensors: Vec<TensorIr>,
     numbers: FxHashMap<TensorId, usize>,
     extents: Vec<usize>,
@@ -72,7 +73,7 @@ impl Default for Tables {
         Tables {
             tensors: Vec::new(),
             numbers: FxHashMap::default(),
-            // That of 1 is told by its number.
+            // The extent 1 always has number 0.
             extents: vec![1],
             scalars: Vec::new(),
             ranges: Vec::new(),
@@ -91,7 +92,7 @@ impl Tables {
         operation.visit_mut(&mut Absolute(self));
     }
 
-    /// What a plan runs with.
+    /// Lends the tables and the handles to a plan for a run.
     pub(super) fn lend(&mut self, handles: Handles) -> Bindings {
         Bindings {
             tensors: std::mem::take(&mut self.tensors),
@@ -102,7 +103,7 @@ impl Tables {
         }
     }
 
-    /// The memory of what was lent.
+    /// Takes back the lists that were lent, to reuse their memory.
     pub(super) fn take_back(&mut self, bindings: Bindings) {
         (self.tensors, self.scalars, self.ranges) = (bindings.tensors, bindings.scalars, bindings.ranges);
     }
@@ -116,6 +117,7 @@ impl Tables {
     }
 }
 
+/// Replaces tensors, extents, scalars and ranges of an operation by their numbers.
 struct Relative<'a>(&'a mut Tables);
 
 impl IrVisitorMut for Relative<'_> {
@@ -150,6 +152,7 @@ impl IrVisitorMut for Relative<'_> {
     }
 }
 
+/// Replaces the numbers of an operation by what they stand for.
 struct Absolute<'a>(&'a Tables);
 
 impl IrVisitorMut for Absolute<'_> {

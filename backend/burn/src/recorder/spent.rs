@@ -1,30 +1,30 @@
-//! Where the host's time goes: what was recorded for a device, planned and run.
+//! Counts where the host's time goes: what was recorded for a device, planned and run.
 
 use std::time::Duration;
 
 use super::channel::Client;
 use crate::RocmDevice;
 
-/// What a device's recorder has done since the process began, on every thread.
+/// Counters of a device's recorder since the process began, over all threads.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Recorded {
-    /// Operators; the end of a tensor's life is none.
+    /// How many operators were recorded; the end of a tensor's life does not count.
     pub operators: u64,
-    /// Stretches of operators that ran as a whole.
+    /// How many stretches of operators ran as a whole.
     pub stretches: u64,
-    /// Operators that no kernel computes together with others.
+    /// How many operators ran by themselves, because no kernel computes them together with others.
     pub alone: u64,
-    /// In finding out what becomes of operators that have not come in this order before.
+    /// Time spent planning operators that had not come in this order before.
     pub planning: Duration,
-    /// In plans that run: tensors found and allocated, launches given to the driver.
+    /// Time spent running plans: finding and allocating tensors, giving launches to the driver.
     pub running: Duration,
-    /// Of that: in launches.
+    /// The part of `running` that went into giving launches to the driver.
     pub launching: Duration,
-    /// In operators by themselves, their launches among it.
+    /// Time spent on operators that ran by themselves, with their launches.
     pub running_alone: Duration,
 }
 
-/// What has been recorded for a device. It opens nothing.
+/// The counters of a device's recorder. The device is not opened for this.
 pub fn recorded(device: &RocmDevice) -> Recorded {
     Client::of(device).state().spent
 }

@@ -1,8 +1,8 @@
-//! A device's recordings and tensors, behind one lock: recording, running, and what threads ask of each other's tensors.
+//! A device's recordings and tensors, behind one lock: records, runs what must run, and lets threads use each other's tensors.
 //!
-//! Operations run in the order in which their thread recorded them, and nothing runs before it must: when an operation comes that
-//! no kernel computes, when a value is read, when a stretch is long. A thread that meets a tensor which another thread has
-//! recorded and not yet run lets that recording run first.
+//! Operations run in the order in which their thread recorded them, and only when they must: when an operation comes that
+//! no kernel computes, when a value is read, or when a stretch is long. If a thread uses a tensor that another thread has recorded
+//! and not yet run, that recording runs first.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::Instant;
@@ -21,30 +21,31 @@ use crate::fusion::handles::Handles;
 use crate::fusion::{Fuser, Taken};
 use crate::{Rocm, RocmDevice};
 
-/// Runs one operation on tensors of the device: gives handles of its outputs, in order.
+/// A function that runs one operation on tensors of the device, and gives the handles of its outputs, in order.
 pub(super) type Run<'a> = dyn FnOnce(&mut Handles) -> Result<Vec<Handle>, ExecutionError> + 'a;
 
 /// All that is recorded and alive on a device.
 pub(super) struct State {
     device: RocmDevice,
+    /// Whether operations are fused; if not, each runs as it comes.
     fuses: bool,
     handles: Handles,
     forms: Forms,
-    /// By thread, those that have recorded something lately.
+    /// The recordings of threads that have recorded something lately, one each.
     recordings: Vec<Recording>,
-    /// Runs operations that no kernel computes.
+    /// Runs operations that no kernel computes, on the eager backend.
     interpreter: TensorInterpreter<Rocm>,
     pub(super) spent: Recorded,
 }
 
-/// From so many recordings on, those without operations are given up.
+/// From so many recordings on, those without operations are removed before another is added.
 const RECORDINGS_MOST: usize = 8;
 
 impl State {
     pub(super) fn new(device: RocmDevice) -> State {
         State {
             device,
-            // A device that cannot be opened says so at its first tensor.
+            // If the device cannot be opened, its first tensor reports that.
             fuses: device.open().is_ok_and(|open| open.config().fusion),
             handles: Handles::default(),
             forms: Forms::new(),
@@ -54,7 +55,7 @@ impl State {
         }
     }
 
-    /// The place of this thread's recording.
+    /// The index of this thread's recording, which is added if it is new.
     fn own(&mut self) -> usize {
         let stream = StreamId::current();
         let found = self.recordings.iter().position(|recording| recording.stream == stream);
@@ -67,7 +68,7 @@ impl State {
         })
     }
 
-    /// Records an operation, and runs what must run before it or with it.
+    /// Records an operation, and runs what must run before it, or with it.
     pub(super) fn record(&mut self, operation: &mut OperationIr) {
         let own = self.own();
         match operation {
@@ -131,13 +132,13 @@ impl State {
         self.run(own);
     }
 
-    /// Runs a recording as a whole.
+    /// Runs all that a recording has.
     fn run(&mut self, at: usize) {
         let recording = &mut self.recordings[at];
         if recording.count == 0 {
             return;
         }
-        // Whatever runs from here on, it waits for nothing that is recorded here.
+        // From here on the recording counts as empty, so that nothing that runs meanwhile waits for it.
         recording.count = 0;
         let (end, fuser, held) = (recording.at, recording.fuser.take(), std::mem::take(&mut recording.held));
         let dropped = std::mem::take(&mut recording.dropped);
@@ -175,7 +176,7 @@ impl State {
         }
     }
 
-    /// Runs an operation by itself. What this thread recorded before has run.
+    /// Runs an operation by itself. What this thread recorded before it has run already.
     fn run_alone(&mut self, operation: OperationIr) {
         if let OperationIr::Drop(tensor) = &operation {
             self.keep_for_others(tensor.id);
@@ -200,13 +201,13 @@ impl State {
             Ok(outputs.iter().map(&mut take).collect())
         };
         let made: Vec<TensorId> = outputs.iter().map(|tensor| tensor.id).collect();
-        // One that was left in the middle of an operation may still hold its tensors.
+        // An interpreter that failed in the middle of an operation may still hold tensors, so it is not used again.
         if self.run_with(&inputs, &made, run) {
             self.interpreter = interpreter;
         }
     }
 
-    /// Runs an operation of ours that Burn has no name for, behind what this thread recorded before.
+    /// Runs an operation of ours that Burn has no name for, behind all that this thread has recorded.
     pub(super) fn run_custom(&mut self, inputs: &[TensorIr], outputs: &[TensorIr], run: Box<Run<'_>>) {
         let made: Vec<TensorId> = outputs.iter().map(|tensor| tensor.id).collect();
         self.spent.operators += 1;
@@ -215,7 +216,7 @@ impl State {
         self.run_with(inputs, &made, run);
     }
 
-    /// Runs something that takes inputs from the handles; what fails becomes the error of its outputs. Whether it ran.
+    /// Runs something that takes its inputs from the handles. A failure becomes the error of its outputs. Returns whether it ran.
     fn run_with(
         &mut self,
         inputs: &[TensorIr],
@@ -247,7 +248,7 @@ impl State {
         has_run
     }
 
-    /// The handle of a tensor that is read or goes elsewhere, when all that makes it has run.
+    /// The handle of a tensor that is read or moved to another device. What makes it runs first.
     pub(super) fn take(&mut self, tensor: &TensorIr) -> Result<Handle, TensorError> {
         self.await_tensor(tensor.id);
         if tensor.status == TensorStatus::ReadWrite {
@@ -267,12 +268,12 @@ impl State {
         }
     }
 
-    /// Gives a tensor that exists a name.
+    /// Gives a name to a tensor that exists.
     pub(super) fn register(&mut self, id: TensorId, handle: Handle) {
         self.handles.put(id, handle);
     }
 
-    /// The end of a tensor that this thread's recording does not know.
+    /// Ends the life of a tensor that this thread's recording does not know.
     fn drop_elsewhere(&mut self, tensor: &TensorIr) {
         if self.is_there(tensor.id) {
             self.keep_for_others(tensor.id);
@@ -282,14 +283,14 @@ impl State {
         }
     }
 
-    /// Lets recordings of other threads run that make what an operation reads.
+    /// Runs those recordings of other threads that make what an operation reads.
     fn await_others(&mut self, own: usize, operation: &OperationIr) {
         let is_missing = |id: TensorId| !self.recordings[own].knows(id) && !self.is_there(id);
         let missing: Vec<TensorId> = operation.inputs().map(|input| input.id).filter(|id| is_missing(*id)).collect();
         missing.into_iter().for_each(|id| self.await_tensor(id));
     }
 
-    /// Lets the recording run that makes a tensor, if one does.
+    /// Runs the recording that makes a tensor, if the tensor was not made yet.
     fn await_tensor(&mut self, id: TensorId) {
         if self.is_there(id) {
             return;
@@ -299,11 +300,12 @@ impl State {
         }
     }
 
+    /// Whether a tensor has been made, or has failed.
     fn is_there(&self, id: TensorId) -> bool {
         self.handles.knows(id)
     }
 
-    /// Before a tensor's name ends: recordings that still read it keep it.
+    /// Called before a tensor's life ends: gives its handle to the recordings that still read it.
     fn keep_for_others(&mut self, id: TensorId) {
         if self.recordings.iter().all(|recording| recording.count == 0) {
             return;
@@ -315,7 +317,7 @@ impl State {
     }
 }
 
-/// A fuser that has taken operations.
+/// A fuser that has taken these operations again, as they are known only to the tree.
 fn replay(device: RocmDevice, operations: &[&OperationIr]) -> Fuser {
     let mut fuser = Fuser::new(device);
     operations.iter().for_each(|operation| _ = fuser.take(operation));

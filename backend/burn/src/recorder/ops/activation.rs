@@ -1,4 +1,4 @@
-//! Activations: what Burn composes of them, but for one.
+//! Activations. Burn composes all of them of other operators except one.
 
 use burn_backend::ops::{ActivationOps, FloatTensorOps};
 use burn_backend::{Scalar, TensorMetadata};
@@ -8,8 +8,8 @@ use crate::recorder::backend::Fused;
 use crate::recorder::channel::Lazy;
 
 impl ActivationOps<Fused> for Fused {
-    /// The derivative of [`ActivationOps::gelu`] itself, in f32 with one rounding (f64 in f64), as of the eager backend. Burn's default
-    /// is that of its approximation by tanh, each of whose 16 steps is rounded to 16 bits in a model that computes in these.
+    /// The derivative of [`ActivationOps::gelu`] itself, in f32 with one rounding (f64 in f64), as in the eager backend. Burn's default
+    /// is the derivative of the approximation by tanh; in a model that computes in 16 bits each of its 16 steps is rounded to these.
     fn gelu_backward(x: Lazy, grad: Lazy) -> Lazy {
         let dtype = x.dtype();
         let wide = if dtype == DType::F64 { FloatDType::F64 } else { FloatDType::F32 };

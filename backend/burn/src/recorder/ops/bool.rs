@@ -1,4 +1,4 @@
-//! Burn's operators on bools, each as the operation that `burn-router` makes of it.
+//! Burn's operators on bools. Each becomes the operation that `burn-router` makes of it.
 
 use burn_backend::ops::BoolTensorOps;
 use burn_backend::{ExecutionError, Scalar, Shape, Slice, TensorData};

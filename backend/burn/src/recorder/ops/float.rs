@@ -1,4 +1,4 @@
-//! Burn's operators on floats, each as the operation that `burn-router` makes of it.
+//! Burn's operators on floats. Each becomes the operation that `burn-router` makes of it.
 
 use burn_backend::ops::{FloatTensorOps, GridSampleOptions, PadMode};
 use burn_backend::tensor::IndexingUpdateOp;
@@ -135,7 +135,7 @@ impl FloatTensorOps<Fused> for Fused {
     }
 }
 
-/// A question about every element.
+/// Records an operation that asks a question about every element; the result is a tensor of bools.
 fn asked(tensor: Lazy, out_dtype: BoolDType, of: impl FnOnce(UnaryOpIr) -> FloatOperationIr) -> Lazy {
     let client = tensor.client;
     let made = UnaryOpIr::create_comparison(tensor.into_ir(), out_dtype.into(), || client.create_empty_handle());

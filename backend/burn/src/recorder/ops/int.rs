@@ -1,4 +1,4 @@
-//! Burn's operators on integers, each as the operation that `burn-router` makes of it.
+//! Burn's operators on integers. Each becomes the operation that `burn-router` makes of it.
 
 use std::ops::Range;
 
@@ -110,7 +110,7 @@ impl IntTensorOps<Fused> for Fused {
         Router::int_into_data(tensor).await
     }
 
-    /// Of operators that fuse, so that nothing comes from the host: ones summed up, scaled and shifted.
+    /// It is composed of operators, so that nothing is copied from the host: ones are summed up, scaled and shifted.
     fn int_arange_step(range: Range<i64>, step: usize, device: &RocmDevice, dtype: IntDType) -> Lazy {
         assert!(step != 0, "arange: step must not be 0");
         let count = usize::try_from(range.end - range.start).unwrap_or(0).div_ceil(step);

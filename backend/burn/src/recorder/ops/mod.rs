@@ -1,9 +1,8 @@
-//! Burn's operators as operations: a row each, or a few lines where Burn's router has none.
+//! Turns Burn's operators into operations: by a row each, or by a few lines where Burn's router has none.
 //!
-//! Only operators that Burn's own fusion makes an operation of have a row: the others are what Burn composes of them, so that
-//! they fuse.
+//! Only operators that are one operation for Burn's own fusion have a row. Burn composes the others of these, so that they fuse.
 
-/// Operators that `burn-router` makes operations of, a row each.
+/// Defines operators of which `burn-router` makes operations, a row each.
 macro_rules! routed {
     ($($name:ident($($argument:ident: $of:ty),* $(,)?) -> $out:ty;)*) => {
         $(fn $name($($argument: $of),*) -> $out { Router::$name($($argument),*) })*

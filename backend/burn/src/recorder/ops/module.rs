@@ -1,4 +1,4 @@
-//! Burn's operators on what layers are made of, each as the operation that `burn-router` makes of it.
+//! Burn's operators for layers: convolutions, pools, embeddings. Each becomes the operation that `burn-router` makes of it.
 
 use burn_backend::ops::{
     AttentionModuleOptions, ConvOptions, ConvTransposeOptions, DeformConv2dBackward, DeformConvOptions,
