@@ -285,7 +285,7 @@ fn transforms(device: &Device, name: &str, columns: usize) -> Result<Op, Error> 
     };
     let check = move |all: &[Tensor]| {
         check_rows(&[(&all[0], columns)], (&all[1], columns), tolerance(DType::BF16), |rows| {
-            let sign = |i: usize, j: usize| if (i & j).count_ones() % 2 == 0 { scale } else { -scale };
+            let sign = |i: usize, j: usize| if (i & j).count_ones().is_multiple_of(2) { scale } else { -scale };
             let element = |i| rows[0].iter().enumerate().map(|(j, x)| sign(i, j) * x).sum();
             (0..columns).map(element).collect()
         })

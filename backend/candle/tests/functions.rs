@@ -139,8 +139,8 @@ fn hadamard_transforms_are_those_written_out() {
     for (dim, extent) in [(0, 4_usize), (1, 8), (2, 64)] {
         let scale = 1.0 / (extent as f64).sqrt();
         // A matrix of signs: -1 to the power of how many bits two places have in common.
-        let signs =
-            (0..extent * extent).map(|n| if (n / extent & n % extent).count_ones() % 2 == 0 { scale } else { -scale });
+        let signs = (0..extent * extent)
+            .map(|n| if ((n / extent) & (n % extent)).count_ones().is_multiple_of(2) { scale } else { -scale });
         let signs = Tensor::from_iter(signs, &Device::Cpu).and_then(|signs| signs.reshape((extent, extent))).unwrap();
         let theirs = |x: &[Tensor]| {
             let last = x[0].transpose(dim, 2)?.contiguous()?;

@@ -54,7 +54,7 @@ fn oracle(x: &Array, shape: &[usize], axis: usize, scale: f64) -> Vec<f64> {
     lines(shape, axis, |places| {
         let transformed: Vec<f64> = (0..places.len())
             .map(|i| {
-                let sign = |j: usize| if (i & j).count_ones() % 2 == 0 { 1.0 } else { -1.0 };
+                let sign = |j: usize| if (i & j).count_ones().is_multiple_of(2) { 1.0 } else { -1.0 };
                 scale * places.iter().enumerate().map(|(j, &place)| sign(j) * x.values[place]).sum::<f64>()
             })
             .collect();

@@ -16,7 +16,7 @@ struct Row {
     aim_seconds: Option<f64>,
 }
 
-/// Draws the times, those that miss their aim in another colour.
+/// Says the times and draws them, those that miss their aim in another colour.
 pub fn read(context: &Context, found: &mut Found) -> Outcome<()> {
     let Ok(text) = std::fs::read(context.file("cold.json")) else { return Ok(()) };
     let rows: Vec<Row> = serde_json::from_slice(&text)?;
@@ -31,11 +31,18 @@ pub fn read(context: &Context, found: &mut Found) -> Outcome<()> {
     };
     let bars: Vec<Bar> = rows.iter().map(bar).collect();
     if !bars.is_empty() {
+        found.why = rows.iter().map(sentence).collect::<Vec<_>>().join("; ");
         let title = format!("From the start of a process to its first result, {}", context.device);
         picture::draw(&context.file("cold.png"), &title, "seconds", &bars)?;
         found.pictures.push("cold.png".to_owned());
     }
     Ok(())
+}
+
+/// A row in words.
+fn sentence(row: &Row) -> String {
+    let aim = row.aim_seconds.map_or(String::new(), |aim| format!(", aim {aim:.1}"));
+    format!("{} {} {:.2} s{aim}", row.program, row.mode, row.seconds)
 }
 
 #[cfg(test)]
@@ -60,6 +67,7 @@ mod tests {
         std::fs::write(context.file("cold.json"), text).unwrap();
         read(&context, &mut found).unwrap();
         assert!(found.pictures == ["cold.png"] && context.file("cold.png").is_file());
+        assert_eq!(found.why, "matmul cold 0.70 s, aim 1.5; matmul warm 0.70 s");
         std::fs::write(context.file("cold.json"), "{}").unwrap();
         assert!(read(&context, &mut found).is_err());
     }
