@@ -1,13 +1,14 @@
-//! The argument block: the bytes of a kernel's one struct, written field by field.
+//! The argument block: the bytes of a kernel's argument struct, written field by field.
 //!
-//! The struct's length depends on the graph, so it has no Rust twin; the order here is `fuse.h`'s `Space` and `Tensor` and
-//! the renderer's `FusedArgs`. `hal` compares the length with the code object's.
+//! The struct's length depends on the graph, so there is no such struct in Rust. The order of fields is that of `Space` and `Tensor` in
+//! `fuse.h`, and of the renderer's `FusedArgs`. `hal` compares the length with that of the code object.
 
 use crate::geometry::TENSORS_MOST;
 
-/// The most that a kernel takes, bytes.
+/// The most bytes of arguments that a kernel takes.
 pub(crate) const BLOCK_BYTES: usize = 4096;
 
+/// An argument block that is being written, field by field.
 pub(crate) struct Block {
     bytes: [u8; BLOCK_BYTES],
     used: usize,
@@ -15,12 +16,12 @@ pub(crate) struct Block {
 }
 
 impl Block {
-    /// `wide` writes an index in 64 bits.
+    /// An empty block. With `wide` an index takes 64 bits, else 32.
     pub(crate) fn new(wide: bool) -> Block {
         Block { bytes: [0; BLOCK_BYTES], used: 0, wide }
     }
 
-    /// An `index_t`: the low bits of `value`, so that a negative step wraps as the kernel's arithmetic does.
+    /// Appends an `index_t`: the low bits of `value`, so that a negative step wraps as the kernel's arithmetic does.
     pub(crate) fn index(&mut self, value: u64) {
         if self.wide {
             self.word(value);
@@ -29,7 +30,7 @@ impl Block {
         }
     }
 
-    /// A `u64`.
+    /// Appends a `u64`.
     pub(crate) fn word(&mut self, value: u64) {
         self.put(&value.to_le_bytes());
     }
@@ -45,7 +46,7 @@ impl Block {
     }
 }
 
-/// Bytes of the struct with 64-bit indices, the longer of the two forms.
+/// The bytes of the argument struct of a kernel with these arguments, if its indices have 64 bits, which is the longer form.
 pub(crate) fn longest(tensors: usize, lookups: usize, scalars: usize) -> usize {
     const INDEX: usize = 8;
     let space = INDEX * (8 + 3 * rocfire_hal::MAX_RANK);
@@ -53,8 +54,8 @@ pub(crate) fn longest(tensors: usize, lookups: usize, scalars: usize) -> usize {
     space + tensors * tensor + lookups * 2 * INDEX + 8 * scalars + 16
 }
 
-/// Whether a kernel takes as many `tensors`, of which `lookups` are looked up in, and scalars as a graph of that many would
-/// need. Who decides what to fuse asks this; [`crate::run()`] refuses what it says no to.
+/// Whether a kernel can take so many tensors and scalars; `lookups` of the tensors are looked up in. Whoever decides what to fuse asks
+/// this; [`crate::run()`] refuses a graph with more.
 pub fn has_room(tensors: usize, lookups: usize, scalars: usize) -> bool {
     longest(tensors, lookups, scalars) <= BLOCK_BYTES && tensors <= TENSORS_MOST
 }
@@ -66,7 +67,7 @@ mod tests {
     #[test]
     fn room_ends_with_the_bytes_and_with_the_tensors() {
         assert!(has_room(TENSORS_MOST, 0, 0) && !has_room(TENSORS_MOST + 1, 0, 0));
-        // Tensors that are looked up in take two words more each, which are too many before the tensors are.
+        // A tensor that is looked up in takes two words more, so fewer of these fit.
         assert!(!has_room(TENSORS_MOST, TENSORS_MOST, 0));
         let scalars = (BLOCK_BYTES - longest(0, 0, 0)) / 8;
         assert!(has_room(0, 0, scalars) && !has_room(0, 0, scalars + 1));

@@ -1,4 +1,4 @@
-//! Graphs written as arithmetic: a [`Term`] is a value that knows the graph it is of.
+//! Graphs written as arithmetic: a [`Term`] is a value that knows the graph to which it belongs.
 
 use std::cell::RefCell;
 use std::ops::{Add, BitAnd, BitOr, Div, Mul, Neg, Sub};
@@ -14,12 +14,12 @@ use crate::scalar::Scalar;
 pub struct Draft(RefCell<Graph>);
 
 impl Draft {
-    /// The graph whose output `write` gives.
+    /// A graph whose only output is the term that `write` gives.
     pub fn graph(name: &'static str, write: impl FnOnce(&Draft) -> Term<'_>) -> Graph {
         Draft::several(name, |g| [write(g)])
     }
 
-    /// The same of several outputs.
+    /// The same with several outputs.
     pub fn several<const COUNT: usize>(name: &'static str, write: impl FnOnce(&Draft) -> [Term<'_>; COUNT]) -> Graph {
         let draft = Draft::new(name);
         write(&draft).into_iter().for_each(|output| draft.output(output));
@@ -41,7 +41,7 @@ impl Draft {
         self.0.into_inner()
     }
 
-    /// What a call of the graph's gives.
+    /// The value that a call on the graph gives, as a term.
     pub fn term(&self, make: impl FnOnce(&mut Graph) -> Value) -> Term<'_> {
         Term { draft: self, value: make(&mut self.0.borrow_mut()) }
     }
@@ -77,7 +77,7 @@ impl Draft {
     }
 }
 
-/// A value of a graph that is being written. Numbers beside it are constants of its dtype.
+/// A value of a graph that is being written. A number in arithmetic with it becomes a constant of its dtype.
 #[derive(Clone, Copy, Debug)]
 pub struct Term<'g> {
     draft: &'g Draft,
@@ -96,7 +96,7 @@ impl<'g> Term<'g> {
         self.draft.constant(self.dtype(), number)
     }
 
-    /// [`Graph::cast`]; itself where it is of that dtype.
+    /// [`Graph::cast`]; the term itself if it has that dtype already.
     pub fn cast(self, to: DType) -> Term<'g> {
         if self.dtype() == to { self } else { self.draft.term(|g| g.cast(self.value, to)) }
     }

@@ -1,4 +1,4 @@
-//! One operator at a time: graphs of a single operator, made once per operator and dtype.
+//! Runs one operator at a time, by graphs of a single operator that are made once per operator and dtype.
 //!
 //! The adapters' eager backends call these for every elementwise operator and row reduction, copy and fill. Each is one
 //! [`run`] of a cached graph, so it has the same numbers, broadcasting and strides as the operator inside a longer chain.
@@ -15,7 +15,7 @@ use crate::op::{Binary, Compare, Reduce, Unary};
 use crate::run::run;
 use crate::scalar::Scalar;
 
-/// A one-operator graph's identity.
+/// What tells the graphs of a single operator apart.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 enum Key {
     Unary(Unary, DType),
@@ -78,7 +78,7 @@ fn build(key: Key) -> Result<Graph> {
     }))
 }
 
-/// `op(x)`, contiguous.
+/// `op(x)`, as a contiguous tensor.
 ///
 /// # Errors
 /// [`Error::Operand`] if `op` does not take the dtype; [`Error::Hal`].
@@ -87,7 +87,7 @@ pub fn unary(op: Unary, x: &Tensor) -> Result<Tensor> {
     fresh(graph, x.shape(), op.result(x.dtype()), &[x.view()], &[])
 }
 
-/// `op(a, b)`, contiguous; the shapes broadcast.
+/// `op(a, b)`, as a contiguous tensor; the shapes broadcast.
 ///
 /// # Errors
 /// [`Error::Operand`] if `op` does not take the dtype; [`Error::DType`] if `b` has another; [`Error::Shape`] if the shapes do
@@ -150,7 +150,7 @@ pub fn select_scalar(condition: &Tensor, a: Scalar, b: &Tensor) -> Result<Tensor
     fresh(graph, &shape, b.dtype(), &[condition.view(), b.view()], &[a])
 }
 
-/// `x` in another dtype, contiguous, as [`Graph::cast`] converts. The same dtype makes a copy.
+/// `x` in another dtype, as a contiguous tensor, converted as by [`Graph::cast`]. The same dtype makes a copy.
 ///
 /// # Errors
 /// [`Error::Hal`].
@@ -174,7 +174,7 @@ pub fn reduce_last(op: Reduce, x: &Tensor) -> Result<Tensor> {
     Ok(y)
 }
 
-/// A contiguous copy of `x`, in memory of its own.
+/// A contiguous copy of `x` in new memory.
 ///
 /// # Errors
 /// [`Error::Hal`].
@@ -182,7 +182,7 @@ pub fn copy(x: &Tensor) -> Result<Tensor> {
     fresh(graph(Key::Copy(x.dtype()))?, x.shape(), x.dtype(), &[x.view()], &[])
 }
 
-/// Copies `x` into `y`, to whose shape it broadcasts, whatever the strides of either.
+/// Copies `x` into `y`, broadcast to the shape of `y`. Both may have any strides.
 ///
 /// # Errors
 /// [`Error::DType`], [`Error::Shape`], [`Error::Alias`], [`Error::Overlap`]; [`Error::Hal`].
@@ -200,7 +200,7 @@ pub fn fill(y: ViewMut<'_>, value: Scalar) -> Result<()> {
     run(device.stream(), graph(Key::Fill(y.dtype()))?, &shape, &[], &[value], &mut [y])
 }
 
-/// As [`unary`], in `x`'s own memory where nobody else has a handle to it.
+/// As [`unary`], but in `x`'s own memory if nobody else has a handle of it.
 ///
 /// # Errors
 /// As [`unary`].
@@ -208,7 +208,7 @@ pub fn unary_reusing(op: Unary, x: Tensor) -> Result<Tensor> {
     reusing(graph(Key::Unary(op, x.dtype()))?, x.shape(), op.result(x.dtype()), &[&x], &[&x], &[])
 }
 
-/// As [`binary`], in the memory of `a` or `b` where it has the result's shape and nobody else has a handle to it.
+/// As [`binary`], but in the memory of `a` or `b` if that has the result's shape and nobody else has a handle of it.
 ///
 /// # Errors
 /// As [`binary`].
@@ -218,7 +218,7 @@ pub fn binary_reusing(op: Binary, a: Tensor, b: Tensor) -> Result<Tensor> {
     reusing(graph, &shape, a.dtype(), &[&a, &b], &[&a, &b], &[])
 }
 
-/// As [`binary_scalar`], in `a`'s own memory where nobody else has a handle to it.
+/// As [`binary_scalar`], but in `a`'s own memory if nobody else has a handle of it.
 ///
 /// # Errors
 /// As [`unary`].
@@ -226,7 +226,7 @@ pub fn binary_scalar_reusing(op: Binary, a: Tensor, b: Scalar) -> Result<Tensor>
     reusing(graph(Key::BinaryScalar(op, a.dtype()))?, a.shape(), a.dtype(), &[&a], &[&a], &[b])
 }
 
-/// As [`select`], in the memory of `a` or `b` where it has the result's shape and nobody else has a handle to it.
+/// As [`select`], but in the memory of `a` or `b` if that has the result's shape and nobody else has a handle of it.
 ///
 /// # Errors
 /// As [`binary`].
@@ -236,7 +236,7 @@ pub fn select_reusing(condition: &Tensor, a: Tensor, b: Tensor) -> Result<Tensor
     reusing(graph, &shape, a.dtype(), &[&a, &b], &[condition, &a, &b], &[])
 }
 
-/// As [`select_scalar`], in `b`'s own memory where it has the result's shape and nobody else has a handle to it.
+/// As [`select_scalar`], but in `b`'s own memory if that has the result's shape and nobody else has a handle of it.
 ///
 /// # Errors
 /// As [`binary`].
@@ -246,8 +246,8 @@ pub fn select_scalar_reusing(condition: &Tensor, a: Scalar, b: Tensor) -> Result
     reusing(graph, &shape, b.dtype(), &[&b], &[condition, &b], &[a])
 }
 
-/// Runs a graph into the first of `given` that is contiguous, has the result's shape and dtype, and is its memory's only
-/// handle; into fresh memory without one. The callers own `given` and drop it.
+/// Runs a graph into the first tensor of `given` that is contiguous, has the result's shape and dtype, and has the only handle of its
+/// memory; into new memory if there is none. The callers own `given` and drop it.
 fn reusing(
     graph: &Graph,
     shape: &[usize],
@@ -276,7 +276,7 @@ fn fresh(graph: &Graph, shape: &[usize], dtype: DType, inputs: &[View<'_>], scal
     Ok(y)
 }
 
-/// The shape that all broadcast to, aligned at the last axis.
+/// The shape to which all shapes broadcast, aligned at the last axis.
 fn broadcast(graph: &Graph, shapes: &[&[usize]]) -> Result<Dims> {
     let rank = shapes.iter().map(|shape| shape.len()).max().unwrap_or(0);
     let mut joined = [1; rocfire_hal::MAX_RANK];

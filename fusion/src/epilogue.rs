@@ -1,18 +1,18 @@
-//! A graph as the end of another kernel: a matrix product, a convolution.
+//! A graph as the epilogue of another kernel: of a matrix product or a convolution.
 //!
-//! The graph's first input is what that kernel computes, element by element; the others are tensors that broadcast to the
-//! shape of its result. The kernel's source gets [`Epilogue::text`] in front of it, its argument struct an `EpilogueArgs`
-//! at the end ([`Epilogue::push_args`]), and hands each element to `Epilogue::put` instead of storing it: `put` rounds what
-//! the graph computes as [`crate::run()`] does, and stores every output. So the result has the bits that the kernel and then
+//! The graph's first input is the result of that kernel, element by element; the others are tensors that broadcast to the
+//! result's shape. The kernel's source gets [`Epilogue::text`] in front of it, and its argument struct an `EpilogueArgs`
+//! at the end ([`Epilogue::push_args`]). The kernel hands each element to `Epilogue::put` instead of storing it. `put` rounds what
+//! the graph computes as [`crate::run()`] does, and stores every output. So the outputs have the bits that the kernel and then
 //! the graph would have given.
 //!
 //! A kernel moves over the result along axes counted from the last, as tensors do here: 0 is the column, 1 the row of a
 //! matrix, the others are batches. It may merge axes ([`EpilogueTensor`] has the strides) where every tensor allows.
 //!
-//! A kernel whose columns lie side by side may hand over runs of them instead ([`Epilogue::runs_text`]): what differs from column to
-//! column only is then computed once for many lines, and memory is moved a run at a time. The bits are the same.
+//! A kernel whose columns lie side by side may hand over runs of them instead ([`Epilogue::runs_text`]). Values that vary by column
+//! only are then computed once for many lines, and memory is moved a run at a time. The bits are the same.
 //!
-//! Graphs with reductions, values per row, lookups or coordinates are none that end a kernel: [`Epilogue::new`] says so.
+//! A graph with reductions, values per row, lookups or coordinates cannot be an epilogue: [`Epilogue::new`] gives an error.
 
 use std::collections::HashMap;
 use std::sync::{Arc, PoisonError, RwLock};
@@ -28,22 +28,22 @@ use crate::run::{check_aliases, check_dtype, shape_error};
 use crate::scalar::Scalar;
 use crate::sigmoid::Defined;
 
-/// Most tensors besides the kernel's own result: each is a pointer and strides in registers of the other kernel.
+/// The most tensors besides the kernel's own result. Each takes registers of that kernel for a pointer and strides.
 pub const EPILOGUE_TENSORS: usize = 12;
 
-/// Columns that a kernel of runs hands over at once.
+/// How many neighbouring columns a kernel hands over at once, if it does so by runs.
 pub const EPILOGUE_RUN: usize = render::RUN;
 
-/// Bytes of the longest access of a lane.
+/// The bytes of a lane's longest memory access.
 const ACCESS_BYTES: usize = 16;
 
-/// A graph made ready to end kernels.
+/// A graph that was checked and rendered as an epilogue.
 pub(crate) struct PreparedEpilogue {
     pub graph: Graph,
     hash: u128,
-    /// The graph to end with in its place, for some scalars.
+    /// The graph to use instead for certain scalars: sigmoids as they are defined.
     defined: Option<Defined>,
-    /// Without the kernel's own result.
+    /// Its tensors without the kernel's own result.
     pub arguments: Vec<Argument>,
     text: String,
 }
@@ -51,7 +51,7 @@ pub(crate) struct PreparedEpilogue {
 static PREPARED: RwLock<Option<HashMap<u128, Arc<PreparedEpilogue>>>> = RwLock::new(None);
 
 impl PreparedEpilogue {
-    /// The graph as it ends a kernel with these scalars.
+    /// The epilogue of a graph for these scalars.
     fn of(graph: &Graph, scalars: &[Scalar]) -> Result<Arc<PreparedEpilogue>> {
         let prepared = PreparedEpilogue::known(graph)?;
         match &prepared.defined {
@@ -96,10 +96,10 @@ impl PreparedEpilogue {
     }
 }
 
-/// Bytes of a tensor in `EpilogueArgs`.
+/// The bytes of a tensor in `EpilogueArgs`.
 const TENSOR_BYTES: usize = 8 + 8 * MAX_RANK;
 
-/// A tensor of an epilogue, for a kernel to merge axes of.
+/// Where a tensor of an epilogue lies. A kernel may merge its axes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct EpilogueTensor {
     /// Device address of the element at coordinates 0.
@@ -108,15 +108,15 @@ pub struct EpilogueTensor {
     pub strides: [i64; MAX_RANK],
 }
 
-/// How the tensors of an epilogue lie for a kernel that hands over runs of neighbours along axis 0, line after line along axis 1; a
-/// part of what its text depends on. A bit is a tensor's, in the order of [`Epilogue::tensors`].
+/// How the tensors of an epilogue lie for a kernel that hands over runs of neighbours along axis 0, line after line along axis 1. The
+/// epilogue's text depends on it. Each field has a bit for each tensor, in the order of [`Epilogue::tensors`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Runs {
-    /// The same in every line.
+    /// It is read, and is the same in every line.
     held: u16,
-    /// A run lies side by side and aligned to one access.
+    /// Its elements of a run lie side by side, and are aligned to one access.
     packed: u16,
-    /// A run is one element.
+    /// It has one element for the whole run.
     splat: u16,
 }
 const _: () = assert!(EPILOGUE_TENSORS <= u16::BITS as usize, "a bit for each tensor");
@@ -126,7 +126,7 @@ impl Runs {
         self.held >> tensor & 1 == 1
     }
 
-    /// The name of the mode that `fuse.h` reads a run in.
+    /// The name of the mode of `fuse.h` in which a run of the tensor is read.
     pub(crate) fn mode(self, tensor: usize) -> &'static str {
         match (self.packed >> tensor & 1, self.splat >> tensor & 1) {
             (1, _) => "PACKED",
@@ -136,7 +136,7 @@ impl Runs {
     }
 }
 
-/// A graph with its tensors, checked against the shape of what it ends.
+/// An epilogue with its tensors, which were checked against the shape of the kernel's result.
 pub struct Epilogue<'a> {
     prepared: Arc<PreparedEpilogue>,
     scalars: &'a [Scalar],
@@ -146,10 +146,10 @@ pub struct Epilogue<'a> {
 }
 
 impl<'a> Epilogue<'a> {
-    /// `graph` behind a kernel whose result has `shape`. `inputs` are the graph's inputs but the first.
+    /// `graph` as the epilogue of a kernel whose result has `shape`. `inputs` are the graph's inputs without the first.
     ///
     /// # Errors
-    /// As [`crate::run()`]; [`Error::Invalid`] for a graph that ends no kernel.
+    /// As [`crate::run()`]; [`Error::Invalid`] for a graph that cannot be an epilogue.
     pub fn new(
         graph: &Graph,
         shape: &[usize],
@@ -196,12 +196,12 @@ impl<'a> Epilogue<'a> {
         self.prepared.graph.nodes[0].1
     }
 
-    /// The graph's identity, for a table of sources.
+    /// The graph's identity, as a key for a table of sources.
     pub fn hash(&self) -> u128 {
         self.prepared.hash
     }
 
-    /// Device code that defines `EpilogueArgs` and `Epilogue`; it belongs in front of the kernel's text.
+    /// Device code that defines `EpilogueArgs` and `Epilogue`. It must stand in front of the kernel's text.
     pub fn text(&self) -> &str {
         &self.prepared.text
     }
@@ -211,8 +211,9 @@ impl<'a> Epilogue<'a> {
         &self.tensors[..self.prepared.arguments.len()]
     }
 
-    /// How its tensors lie for a kernel that hands over runs of [`EPILOGUE_RUN`] columns, with `tensors` as the kernel has merged
-    /// them: axis 0 has the columns, axis 1 the lines, and runs begin at multiples of their length.
+    /// How its tensors lie for a kernel that hands over runs of [`EPILOGUE_RUN`] columns. `tensors` are those of
+    /// [`Epilogue::tensors`] with axes merged by the kernel: axis 0 has the columns, axis 1 the lines. Runs begin at multiples of their
+    /// length.
     pub fn runs(&self, tensors: &[EpilogueTensor]) -> Runs {
         let mut runs = Runs::default();
         for (at, (tensor, argument)) in tensors.iter().zip(&self.prepared.arguments).enumerate() {
@@ -232,8 +233,8 @@ impl<'a> Epilogue<'a> {
         runs
     }
 
-    /// As [`Epilogue::text`] for a kernel that hands over runs: `hold` at a run's first column, then for each line `fetch` and
-    /// `put`. The kernel's result is a 16-bit float.
+    /// As [`Epilogue::text`] for a kernel that hands over runs. It calls `hold` at a run's first column, then `fetch` and `put` for each
+    /// line. The kernel's result must be a 16-bit float.
     pub fn runs_text(&self, runs: Runs) -> String {
         let graph = &self.prepared.graph;
         render::runs(graph, &Plan::new(graph), &self.prepared.arguments, runs)
@@ -254,8 +255,8 @@ impl<'a> Epilogue<'a> {
         self.outputs.iter().map(|output| output.view().buffer())
     }
 
-    /// Appends the bytes of `EpilogueArgs` to an argument struct, with `tensors` as the kernel has merged them. Returns how
-    /// many bytes of `block` are in use, of which `used` were.
+    /// Appends the bytes of `EpilogueArgs` to an argument struct, with `tensors` as the kernel has merged them. `used` bytes of `block`
+    /// are in use before; returns how many are afterwards.
     ///
     /// # Panics
     /// If `block` is too short or `tensors` are not as many as [`Epilogue::tensors`].

@@ -1,4 +1,4 @@
-//! What can go wrong between a graph and its launch.
+//! The errors of building, checking and launching graphs.
 
 use rocfire_hal::DType;
 
@@ -29,9 +29,9 @@ pub enum Error {
         graph: &'static str,
         /// "inputs", "scalars" or "outputs".
         what: &'static str,
-        /// As declared.
+        /// What the graph declares.
         expected: usize,
-        /// As given.
+        /// What was given.
         got: usize,
     },
     /// A tensor's shape does not fit the iteration space.
@@ -41,7 +41,7 @@ pub enum Error {
         graph: &'static str,
         /// "input" or "output".
         what: &'static str,
-        /// Position among its like.
+        /// Its number among the inputs or outputs.
         slot: usize,
         /// The tensor's shape.
         got: Vec<usize>,
@@ -55,11 +55,11 @@ pub enum Error {
         graph: &'static str,
         /// "input" or "output".
         what: &'static str,
-        /// Position among its like.
+        /// Its number among the inputs or outputs.
         slot: usize,
-        /// As declared.
+        /// What the graph declares.
         expected: DType,
-        /// As given.
+        /// What was given.
         got: DType,
     },
     /// Two elements of an output would lie at one address, so that its content would depend on the schedule.
@@ -67,7 +67,7 @@ pub enum Error {
     Overlap {
         /// Name of the graph.
         graph: &'static str,
-        /// Position among the outputs.
+        /// The output's number.
         slot: usize,
     },
     /// An output lies in the memory of an input that has another layout.
@@ -75,12 +75,12 @@ pub enum Error {
     Alias {
         /// Name of the graph.
         graph: &'static str,
-        /// Position among the inputs.
+        /// The input's number.
         input: usize,
-        /// Position among the outputs.
+        /// The output's number.
         output: usize,
     },
-    /// An operator has no meaning for a dtype; told by the eager functions before a graph is built.
+    /// An operator has no meaning for a dtype. The eager functions check this before a graph is built.
     #[error("{op} has no meaning for {dtype:?}")]
     Operand {
         /// The operator's spelling.
@@ -93,9 +93,9 @@ pub enum Error {
     Arguments {
         /// Name of the graph.
         graph: &'static str,
-        /// What they would take.
+        /// The bytes that they would take.
         bytes: usize,
-        /// What there is.
+        /// The most bytes that a kernel takes.
         most: usize,
     },
     /// Memory, compilation or launch failed.

@@ -1,25 +1,25 @@
-//! Where the elements are: tensors laid over an iteration space, axes merged, offsets in bytes.
+//! Lays the tensors of a launch over the iteration space: merges axes, and gives strides in bytes.
 //!
-//! Axes are counted from the last. All arrays are inline, because this runs at every launch.
+//! Axes are counted from the last. All arrays are inline, so that a launch allocates nothing.
 
 use rocfire_hal::{MAX_RANK, View};
 
 use crate::graph::Kind;
 
-/// Most tensors of one kernel: what its argument block holds with 64-bit offsets.
+/// The most tensors of one kernel: as many as its argument block holds with 64-bit offsets.
 pub(crate) const TENSORS_MOST: usize = 40;
 
-/// Extents of two axes from which on tiles of them pay.
+/// The least extents of two axes for which tiles of them pay.
 const TILED_LEAST: usize = 16;
 
-/// How a kernel reads a tensor along the last axis; the numbers are `fuse.h`'s.
+/// How a kernel reads a tensor along the last axis. The numbers are those of `fuse.h`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Mode {
-    /// One element for all.
+    /// It has one element for the whole axis.
     Splat = 0,
-    /// Neighbours, aligned to a vector.
+    /// Its elements lie side by side, aligned to a vector.
     Packed = 1,
-    /// Element by element.
+    /// It is read element by element.
     Strided = 2,
 }
 
@@ -29,11 +29,11 @@ pub(crate) struct Placement {
     /// Device address of the element at coordinates 0.
     pub address: u64,
     pub element_bytes: i64,
-    /// Bytes from one element to the next along each axis; 0 where it broadcasts.
+    /// Bytes from one element to the next along each axis; 0 where it is broadcast.
     pub strides: [i64; MAX_RANK],
     pub written: bool,
     pub kind: Kind,
-    /// Bytes from one element to the next along the axis that a lookup's index counts, and that axis's extent.
+    /// For a lookup, the axis along which its index counts: bytes from one element to the next, and the extent.
     pub looked_up: Option<(i64, usize)>,
 }
 
@@ -49,19 +49,19 @@ const NOWHERE: Placement = Placement {
 /// What a tensor is to a graph.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Role {
-    /// Read at every element of the space, or of its rows.
+    /// It is read for every element of the space, or for every row.
     Read(Kind),
-    /// Read at an index along its first axis, which the space does not have, for every element or for every row.
+    /// It is read at an index along its first axis, which the space does not have, for every element or for every row.
     LookedUp(Kind),
-    /// Written.
+    /// It is written for every element, or for every row.
     Written(Kind),
 }
 
-/// Tensors over one space.
+/// An iteration space with the tensors that were laid over it.
 #[derive(Clone, Debug)]
 pub(crate) struct Geometry {
     pub rank: usize,
-    /// Extents from the last axis on; 1 beyond the rank.
+    /// The extents, from the last axis on; 1 beyond the rank.
     pub extents: [usize; MAX_RANK],
     placements: [Placement; TENSORS_MOST],
     count: usize,
@@ -81,7 +81,7 @@ impl Geometry {
         &self.placements[..self.count]
     }
 
-    /// Bytes of all tensors, each element of each once: what must be read and written at least.
+    /// The bytes of all tensors, each element counted once: the least that must be read and written.
     pub(crate) fn bytes(&self) -> u64 {
         let of = |placement: &Placement| {
             let axes = (0..self.rank).filter(|&axis| placement.strides[axis] != 0);
@@ -90,12 +90,12 @@ impl Geometry {
         self.placements().iter().map(of).sum()
     }
 
-    /// Rows: the product of all extents but the last.
+    /// The number of rows: the product of all extents except that of the last axis.
     pub(crate) fn rows(&self) -> usize {
         self.extents[1..].iter().product()
     }
 
-    /// Lays a view over the space; `false` if its shape does not fit. An output may not broadcast.
+    /// Adds a view to the space; `false` if its shape does not fit. An output may not be broadcast.
     ///
     /// A tensor per row has extent 1 on the last axis, or lacks that axis.
     pub(crate) fn lay(&mut self, view: &View<'_>, role: Role) -> bool {
@@ -127,7 +127,7 @@ impl Geometry {
             Placement { address: view.device_address(), element_bytes, written, kind, looked_up, ..NOWHERE };
         for axis in 0..full_rank {
             let expected = if axis == 0 && kind == Kind::Row { 1 } else { self.extents[axis] };
-            // Position of the axis in the view, counted from its own last; axes it lacks broadcast.
+            // The axis's number in the view, counted from the view's last axis. Axes that the view lacks are broadcast.
             let from_last = axis.checked_sub(skipped).filter(|&from_last| from_last < shape.len());
             let (extent, stride) = from_last.map_or((1, 0), |from_last| {
                 let at = shape.len() - 1 - from_last;
@@ -150,8 +150,8 @@ impl Geometry {
         (first..self.rank).any(|axis| self.extents[axis] > 1 && self.placements[at].strides[axis] == 0)
     }
 
-    /// Merges what the tensors allow: axes of extent 1 go, and neighbours that every tensor steps through as through one
-    /// become one. With `keep_last` the last axis stays as it is.
+    /// Merges axes where the tensors allow it. Axes of extent 1 are removed, and neighbouring axes that every tensor steps through as
+    /// through one become one. With `keep_last` the last axis stays as it is.
     pub(crate) fn merge(&mut self, keep_last: bool) {
         let mut rank = 1;
         let first_kept = usize::from(keep_last);
@@ -177,7 +177,7 @@ impl Geometry {
         self.rank = rank;
     }
 
-    /// Whether every tensor's step on `outer` is where its steps on `inner` end.
+    /// Whether for every tensor a step along `outer` is as long as all of `inner`, so that the two can be merged.
     fn continues(&self, inner: usize, outer: usize) -> bool {
         let extent = self.extents[inner] as i64;
         self.placements().iter().all(|placement| placement.strides[outer] == placement.strides[inner] * extent)
@@ -189,8 +189,8 @@ impl Geometry {
         }
     }
 
-    /// The axis along which more elements are packed than along the last, if there is one: rows lie side by side. What is one value a
-    /// row, or one for each column, is little beside what has both.
+    /// The axis along which more elements are packed than along the last, if there is one; rows then lie side by side. Elements are
+    /// counted, so that a tensor with one value per row or per column counts little beside one with both.
     pub(crate) fn column_axis(&self) -> Option<usize> {
         let elements = |placement: &Placement| -> usize {
             (0..self.rank).filter(|&axis| placement.strides[axis] != 0).map(|axis| self.extents[axis]).product()
@@ -205,7 +205,7 @@ impl Geometry {
         (packed(best) > packed(0)).then_some(best)
     }
 
-    /// Whether a tensor has one element for all of `axis`, or neighbours there that are read in one access of `count` of them.
+    /// Whether a tensor has one element for all of `axis`, or `count` neighbours along it can be read in one access.
     pub(crate) fn comes_in(&self, count: usize, placement: &Placement, axis: usize) -> bool {
         let bytes = placement.element_bytes * count as i64;
         let apart = |other: usize| other == axis || placement.strides[other] % bytes == 0;
@@ -216,7 +216,7 @@ impl Geometry {
                 && (0..self.rank).all(apart))
     }
 
-    /// Orders the axes by the steps of the first tensor that is written, so that its neighbours lie along the last one. For
+    /// Orders the axes by the strides of the first tensor that is written, so that its neighbours lie along the last one. Only for
     /// computations that do not ask which axis is which.
     pub(crate) fn follow_output(&mut self) {
         let Some(output) = self.placements().iter().position(|placement| placement.written) else { return };
@@ -233,7 +233,8 @@ impl Geometry {
         }
     }
 
-    /// The axis along which the most inputs are packed that are not along the last, if what is written is; both are long.
+    /// The axis along which the most inputs are packed that are not packed along the last. `None` if there is none, if an output is not
+    /// packed along the last axis, or if one of the two is too short for tiles.
     pub(crate) fn tiled_axis(&self) -> Option<usize> {
         let packed = |placement: &Placement, axis: usize| placement.strides[axis] == placement.element_bytes;
         if self.placements().iter().any(|placement| placement.written && !packed(placement, 0)) {
@@ -245,7 +246,7 @@ impl Geometry {
         (crossing(best) > 0 && long(0)).then_some(best)
     }
 
-    /// Whether an input's neighbours lie along `axis` and not along the last.
+    /// Whether a tensor is an input whose neighbours lie along `axis` and not along the last axis.
     pub(crate) fn crosses(&self, placement: &Placement, axis: usize) -> bool {
         let splat = placement.strides[0] == 0;
         let taken = placement.written || placement.looked_up.is_some();
@@ -262,12 +263,12 @@ impl Geometry {
         }
     }
 
-    /// Makes `axis` the one that row numbers count first.
+    /// Makes `axis` axis 1, along which row numbers count first.
     pub(crate) fn count_first(&mut self, axis: usize) {
         self.swap(1, axis);
     }
 
-    /// Bytes from a tensor's element at coordinates 0 down to the lowest it touches, and from there to its end.
+    /// The bytes from the lowest address that a tensor touches up to its element at coordinates 0, and from the lowest address to its end.
     pub(crate) fn reach(&self, placement: &Placement) -> (u64, u64) {
         let (mut below, mut above) = (0u64, 0u64);
         for axis in 0..self.rank {
@@ -282,7 +283,7 @@ impl Geometry {
         (below, below + above + placement.element_bytes as u64)
     }
 
-    /// Whether every tensor with more than one value a row lies packed, so that a kernel moves `width` neighbours at once.
+    /// Whether every tensor with a value per element lies packed, so that a kernel can move `width` neighbours at once.
     pub(crate) fn is_packed(&self, width: usize) -> bool {
         let full = |placement: &&Placement| placement.kind == Kind::Full;
         self.extents[0].is_multiple_of(width)
@@ -293,7 +294,7 @@ impl Geometry {
                 .all(|placement| placement.looked_up.is_none() && self.mode(placement, width) == Mode::Packed)
     }
 
-    /// How a kernel that moves `width` neighbours at once reads a tensor.
+    /// How a kernel that moves `width` neighbours at once reads or writes a tensor.
     pub(crate) fn mode(&self, placement: &Placement, width: usize) -> Mode {
         if placement.strides[0] == 0 && !placement.written {
             return Mode::Splat;

@@ -1,11 +1,11 @@
-//! The graph: SSA over one broadcast iteration space, and its builder.
+//! The graph, a computation in SSA form over one broadcast iteration space, and its builder.
 //!
 //! An iteration space has a shape that is known only at the launch. A value is of one of three kinds ([`Kind`]): the
 //! same everywhere, one per row (a row is everything but the last axis), or one per element. Reductions run over the last
 //! axis and turn elements into rows; a row value broadcasts back wherever an element is expected.
 //!
-//! The builder never fails: what it was told wrongly (mixed dtypes, a value of another graph) is named by
-//! [`Graph::verify`], which every launch of an unknown graph goes through.
+//! The builder never fails. Mistakes (mixed dtypes, a value of another graph) are named by [`Graph::verify`], which every launch of
+//! a new graph calls.
 
 use std::sync::OnceLock;
 
@@ -19,7 +19,7 @@ use crate::scalar::Scalar;
 pub struct Value(pub(crate) u32);
 
 impl Value {
-    /// The node's place among those of the graph.
+    /// The node's number in the graph.
     #[inline]
     pub fn at(self) -> usize {
         self.0 as usize
@@ -40,35 +40,35 @@ pub enum Kind {
 /// What a node computes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Node {
-    /// The element of the input of this number.
+    /// The element of the input with this number.
     Input(u32),
-    /// The same, one for each row.
+    /// The same for an input with one element per row.
     RowInput(u32),
-    /// The element of the input of this number at an index along an axis of its own.
+    /// The element of the input with this number at an index along an axis that the iteration space does not have.
     Lookup(u32, Value),
-    /// The same, one for each row.
+    /// The same with one element per row.
     RowLookup(u32, Value),
-    /// An index, of which the host is told if it is outside 0 to an extent.
+    /// An index, which is passed on. The host is told if it is outside 0 to an extent.
     Check(IndexOp, Value, Value),
-    /// The scalar of this number.
+    /// The scalar argument with this number.
     Scalar(u32),
-    /// A memory image as of [`Scalar::bits`].
+    /// A constant, as the bits that [`Scalar::bits`] gives.
     Constant(u64),
     /// The coordinate along an axis, counted from the last.
     Index(u32),
     /// An operator of one value.
     Unary(Unary, Value),
-    /// An operator of two.
+    /// An operator of two values.
     Binary(Binary, Value, Value),
-    /// A comparison of two.
+    /// A comparison of two values.
     Compare(Compare, Value, Value),
-    /// The second where the first holds, else the third.
+    /// The second value where the first (a `bool`) holds, else the third.
     Select(Value, Value, Value),
-    /// The value in the node's dtype.
+    /// The value converted to the node's dtype.
     Cast(Value),
     /// The value reduced over the last axis.
     Reduce(Reduce, Value),
-    /// A word of the random numbers that seed, offset and replay name (scalars), at an index.
+    /// A random word: the values are three scalars (seed, offset, replay) and an index.
     Draw([Value; 4]),
 }
 
@@ -89,7 +89,7 @@ impl Node {
         list.into_iter().take(count)
     }
 
-    /// The same node with every operand passed through `map`.
+    /// The same node with `map` of each operand in its place.
     pub(crate) fn map(self, mut map: impl FnMut(Value) -> Value) -> Node {
         match self {
             Node::Input(_) | Node::RowInput(_) | Node::Scalar(_) | Node::Constant(_) | Node::Index(_) => self,
@@ -106,7 +106,7 @@ impl Node {
         }
     }
 
-    /// Its kind, where `of` says its operands'; one that is not known counts as uniform.
+    /// The node's kind. `of` gives the kind of an operand; an operand for which it gives `None` counts as uniform.
     #[inline]
     pub fn kind(self, of: impl Fn(Value) -> Option<Kind>) -> Kind {
         match self {
@@ -128,7 +128,7 @@ impl Node {
         matches!(self, Node::Lookup(..) | Node::RowLookup(..))
     }
 
-    /// Whether an epilogue can have it: an element is computed from elements at its own place and from scalars.
+    /// Whether an epilogue can have the node: it computes an element from elements at the same coordinates and from scalars.
     pub fn is_in_place(self) -> bool {
         match self {
             Node::Input(_) | Node::Scalar(_) | Node::Constant(_) => true,
@@ -172,34 +172,34 @@ impl Graph {
         self.push(Node::Input(slot), dtype)
     }
 
-    /// The next input tensor, with one element per row: its last axis has extent 1, or it lacks it.
+    /// The next input tensor, with one element per row: its last axis has extent 1, or it lacks that axis.
     ///
-    /// Equal to [`Graph::input`] with a broadcast last axis, but what is computed from it stays one value per row, may be
-    /// a per-row output, and is computed once per row.
+    /// It has the same values as [`Graph::input`] with a broadcast last axis. But what is computed from it is one value per row, is
+    /// computed once per row, and may be an output per row.
     pub fn row_input(&mut self, dtype: DType) -> Value {
         let slot = self.inputs;
         self.inputs += 1;
         self.push(Node::RowInput(slot), dtype)
     }
 
-    /// An element of the next input tensor for each element of the iteration space: the tensor has one axis more than the
-    /// space, its first, along which `index` (i64) counts, while the others broadcast. An index outside that axis gives 0.
+    /// An element of the next input tensor for each element of the iteration space, at a computed `index` (i64). The tensor has one axis
+    /// more than the space: `index` counts along its first one, the others broadcast. An index outside that axis gives 0.
     pub fn lookup(&mut self, dtype: DType, index: Value) -> Value {
         let slot = self.inputs;
         self.inputs += 1;
         self.push(Node::Lookup(slot, index), dtype)
     }
 
-    /// The same with one element for each row, at an `index` per row: the tensor's other axes broadcast as those of
-    /// [`Graph::row_input`] do. An element of the row itself is that of a view in which the last axis comes first.
+    /// The same with one element for each row, at an `index` per row. The tensor's other axes broadcast as those of
+    /// [`Graph::row_input`] do. To pick an element of the row itself, give a view in which the last axis comes first.
     pub fn row_lookup(&mut self, dtype: DType, index: Value) -> Value {
         let slot = self.inputs;
         self.inputs += 1;
         self.push(Node::RowLookup(slot, index), dtype)
     }
 
-    /// `index` (i64) as it is. One outside 0 to `extent` (i64) is told of at the device's next read or wait, as an index of `op`;
-    /// what follows it must see to it itself. Nothing is told of a value that no output needs.
+    /// `index` (i64) as it is. If it is outside 0 to `extent` (i64), the device's next read or wait reports it as an index of `op`. Nodes
+    /// that use it must handle that case themselves. A value that no output needs is not checked.
     pub fn check(&mut self, op: IndexOp, index: Value, extent: Value) -> Value {
         self.push(Node::Check(op, index, extent), DType::I64)
     }
@@ -246,8 +246,8 @@ impl Graph {
         self.push(Node::Select(condition, a, b), dtype)
     }
 
-    /// `a` in another dtype. To a float: nearest even. Float to integer: truncation, saturating, NaN to 0. Between integers:
-    /// wrap. To bool: "is not zero". From bool: 0 or 1.
+    /// `a` converted to another dtype. To a float it rounds to the nearest, ties to even. From a float to an integer it truncates and
+    /// saturates, and NaN gives 0. Between integers it wraps. To bool it asks "is not zero"; from bool it gives 0 or 1.
     pub fn cast(&mut self, a: Value, dtype: DType) -> Value {
         self.push(Node::Cast(a), dtype)
     }
@@ -259,17 +259,18 @@ impl Graph {
     }
 
     /// A word of 32 random bits for each `index` (i64), as `u32`: word `index % 4` of the Philox4x32-10 block with counter
-    /// (`index / 4`, offset) under the key seed. Takes three scalars of the launch, u64: seed, offset, and the address of what
-    /// a replayed launch adds to the offset, 0 for none.
+    /// (`index / 4`, offset) under the key seed. It adds three scalars of type u64 to the launch: seed, offset, and the address of the
+    /// number that a replayed launch adds to the offset, or 0 for none.
     pub fn draw(&mut self, index: Value) -> Value {
         let [seed, offset, replay] = [(); 3].map(|()| self.scalar(DType::U64));
         self.push(Node::Draw([seed, offset, replay, index]), DType::U32)
     }
 
-    /// Computes what `other` does of these values in place of its inputs; its scalars become this graph's next. What its outputs are.
+    /// Appends the computation of `other`, with the values `inputs` in place of its inputs. Its scalars become this graph's next ones.
+    /// Returns the values of its outputs.
     ///
     /// # Panics
-    /// If `inputs` are fewer than its inputs, or it looks one up.
+    /// If `inputs` are fewer than its inputs, or if it looks up in an input.
     pub fn append(&mut self, other: &Graph, inputs: &[Value]) -> Vec<Value> {
         let known = self.copy(
             other,
@@ -283,9 +284,9 @@ impl Graph {
         other.outputs.iter().map(|output| known[output.at()]).collect()
     }
 
-    /// Copies the nodes of `other` that are needed, with all that they are computed from. `instead` may give another value for one,
-    /// which it is told with its dtype; inputs and scalars that are copied become this graph's next. What each node became: those
-    /// that are not needed, no value of the graph.
+    /// Copies the nodes of `other` for which `is_needed` holds; it must hold for their operands too. `instead` may give another value for
+    /// a node. Inputs and scalars that are copied become this graph's next ones. Returns what each node became; for a node that is not
+    /// needed, that is no value of this graph.
     pub fn copy(
         &mut self,
         other: &Graph,
@@ -303,7 +304,8 @@ impl Graph {
         became
     }
 
-    /// The same of inputs in other types, each converted to the one that it had: `own` says the type in memory by slot and dtype.
+    /// The same computation for inputs that have other types in memory, each converted to the graph's type. `own` gives the type in
+    /// memory for a slot and the graph's type.
     pub fn reading(&self, own: impl Fn(usize, DType) -> DType) -> Graph {
         let mut copy = Graph::new(self.name);
         let mut became: Vec<Value> = Vec::with_capacity(self.nodes.len());
@@ -321,7 +323,7 @@ impl Graph {
         copy
     }
 
-    /// Pushes a node; one that is an argument as the next of its kind.
+    /// Adds a node. An input or scalar becomes the next of this graph.
     fn push_next(&mut self, node: Node, dtype: DType) -> Value {
         match node {
             Node::Input(_) => self.input(dtype),
@@ -333,7 +335,7 @@ impl Graph {
         }
     }
 
-    /// What `value` computes, of these operands instead of its own; itself where they are its own.
+    /// The node of `value` once more with other operands; `value` itself if the operands are its own.
     ///
     /// # Panics
     /// If they are fewer than its operands.
@@ -349,7 +351,7 @@ impl Graph {
         self.nodes.iter().enumerate().map(|(at, &(node, dtype))| (Value(at as u32), node, dtype))
     }
 
-    /// What makes a value.
+    /// The node that makes a value.
     ///
     /// # Panics
     /// If `value` is not of this graph.
@@ -357,7 +359,7 @@ impl Graph {
         self.nodes[value.at()].0
     }
 
-    /// By node, whether one of these values is computed from it, or is it.
+    /// For each node, whether it is one of these values or one of them is computed from it.
     pub fn needed(&self, values: impl IntoIterator<Item = Value>) -> Vec<bool> {
         let mut needed = vec![false; self.nodes.len()];
         values.into_iter().for_each(|value| needed[value.at()] = true);
@@ -369,7 +371,7 @@ impl Graph {
         needed
     }
 
-    /// Makes `a` the next output: a tensor of the iteration space's shape, or of its rows if `a` is a row value.
+    /// Makes `a` the next output: a tensor of the iteration space's shape, or one with an element per row if `a` is a value per row.
     pub fn output(&mut self, a: Value) {
         self.hash.take();
         self.outputs.push(a);
@@ -439,7 +441,7 @@ impl Graph {
         })
     }
 
-    // A broken operand must not stop the builder; the verifier rejects the graph whatever dtype is assumed for it.
+    // A wrong operand must not stop the builder. The verifier rejects the graph whatever dtype is assumed here.
     fn operand_dtype(&self, value: Value) -> DType {
         self.nodes.get(value.at()).map_or(DType::F32, |&(_, dtype)| dtype)
     }

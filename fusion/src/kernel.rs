@@ -1,4 +1,4 @@
-//! The kernels of a process: one entry per graph and device, compiled when a schedule is first needed.
+//! The table of a process's kernels: one entry per graph and device, with a kernel per schedule, compiled when it is first needed.
 //!
 //! Looking a kernel up allocates nothing. Compiling goes through `hal`, whose cache on disk makes it a load in every process
 //! but the first.
@@ -19,16 +19,16 @@ use crate::scalar::Scalar;
 use crate::sigmoid::Defined;
 use crate::stages::Stages;
 
-/// How rows of a workgroup each are taken.
+/// How a workgroup takes a row that it keeps in registers.
 #[derive(Clone, Copy)]
 pub(crate) struct Held {
     pub schedule: Schedule,
     pub threads: usize,
-    /// Elements that a thread reads at once.
+    /// How many elements a thread reads at once.
     pub width: usize,
 }
 
-/// The schedules that keep a row in registers, with the quads that each of [`THREADS`] threads would hold.
+/// The schedules that keep a long row in registers, each with the most quads that one of [`THREADS`] threads would hold.
 const HELD: [(usize, Schedule); 6] = [
     (2, Schedule::Held2),
     (4, Schedule::Held4),
@@ -38,32 +38,33 @@ const HELD: [(usize, Schedule); 6] = [
     (64, Schedule::HeldLong8),
 ];
 
-/// Most threads that a workgroup has on every device.
+/// The most threads that a workgroup can have on every device.
 const THREADS_MOST: usize = 1024;
 
-/// A graph made ready for one device.
+/// A graph that was analysed for one device, with its kernels there.
 pub(crate) struct Prepared {
     pub graph: Graph,
-    /// The graph to run in its place, for some scalars.
+    /// The graph to run instead for certain scalars: sigmoids as they are defined.
     defined: Option<Defined>,
     pub plan: Plan,
     pub arguments: Vec<Argument>,
-    /// Elements of a lane's vector in the elementwise schedule.
+    /// How many elements a lane takes at once in the elementwise schedule.
     pub vector: usize,
-    /// Whether a lane may take one where the last axis is shorter.
+    /// Whether a lane may take one element instead, where the last axis is shorter than a vector.
     pub may_be_single: bool,
-    /// Elements that a lane of a short, packed row takes at once.
+    /// How many elements a lane takes at once of a short row that lies packed.
     pub wave_width: usize,
-    /// Whether lanes across rows may take several.
+    /// Whether a lane may take several rows in [`Schedule::Columns`].
     pub wide_columns: bool,
-    /// The schedules that keep rows in registers; `None` where the registers do not suffice.
+    /// The schedules of `HELD`; `None` where there are not enough registers.
     held: [Option<Held>; HELD.len()],
+    /// The kernels, by schedule and by whether indices have 64 bits.
     functions: [[OnceLock<Function>; 2]; Schedule::ALL.len()],
-    /// The graph cut between its passes.
+    /// The graph cut between its passes, once that was wanted; `None` inside if it cannot be.
     stages: OnceLock<Option<Stages>>,
-    /// The kernels for several launches.
+    /// The kernels for joined launches, by the same.
     several: [[OnceLock<Function>; 2]; Schedule::ALL.len()],
-    /// The last launches.
+    /// The last launches, to repeat them with other memory.
     pub recent: Mutex<Recent>,
     /// Keeps the device open, so that its stream's address names no other while this is in the map.
     device: Device,
@@ -73,7 +74,7 @@ type Map = HashMap<(usize, u128), Arc<Prepared>>;
 
 static PREPARED: RwLock<Option<Map>> = RwLock::new(None);
 
-/// The graph on the stream's device as it is run with these scalars, analysed at its first use.
+/// The entry of a graph on the stream's device for these scalars. The graph is analysed at its first use.
 ///
 /// # Errors
 /// [`Error::Invalid`], [`Error::Arguments`].
@@ -138,19 +139,19 @@ impl Prepared {
         })
     }
 
-    /// How a long row of `extent` elements is kept in registers, where they suffice.
+    /// How a long row of `extent` elements is kept in registers; `None` if there are not enough of them.
     pub(crate) fn held(&self, extent: usize) -> Option<Held> {
         let turns = extent.div_ceil(QUAD).div_ceil(THREADS);
         self.held[HELD.iter().position(|(most, _)| turns <= *most)?]
     }
 
-    /// Whether it reads tensors of one value a row.
+    /// Whether the graph reads tensors with one value per row.
     pub(crate) fn has_row_inputs(&self) -> bool {
         let is_row_input = |&(node, _): &(Node, _)| matches!(node, Node::RowInput(_));
         self.graph.nodes.iter().zip(&self.plan.live).any(|(node, &live)| live && is_row_input(node))
     }
 
-    /// The graph cut between its passes, where it can be.
+    /// The graph cut between its passes; `None` if it cannot be cut.
     pub(crate) fn stages(&self) -> Option<&Stages> {
         self.stages.get_or_init(|| Stages::new(&self.graph, &self.plan)).as_ref()
     }
@@ -169,7 +170,7 @@ impl Prepared {
         Ok(slot.get_or_init(|| function))
     }
 
-    /// The kernel of a schedule for `members` launches, compiled or loaded at its first use.
+    /// The kernel of a schedule for `members` joined launches, compiled or loaded at its first use.
     ///
     /// # Errors
     /// [`Error::Hal`].

@@ -1,11 +1,11 @@
-//! Kernels of this crate on a stream: the one place of it that is unsafe.
+//! Launches kernels of this crate. This is the crate's only unsafe code.
 //!
-//! A kernel that somebody wrote and its launcher are two texts that must agree, so `rocfire-hal` leaves it to each launcher to argue
-//! for its launch. Here both come from one description, and this argues for all of them.
+//! A kernel that somebody wrote and its launcher are two texts that must agree, so `rocfire-hal` asks each launcher to argue that its
+//! launch is safe. Here kernel and launch come from one description, so one argument holds for all of them.
 
 use rocfire_hal::{Function, JoinedKernel, Launch, Result, Stream, View};
 
-/// Puts a rendered kernel on the stream, or lets it wait for others of its kind. `reads` is every view that the kernel reads.
+/// Launches a rendered kernel, or lets the launch wait for others of the same kernel. `reads` is every view that the kernel reads.
 ///
 /// # Errors
 /// As [`Stream::launch_joinable`].

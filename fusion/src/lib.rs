@@ -1,9 +1,9 @@
 //! Elementwise and row-reduction fusion: a small SSA graph over one iteration space, rendered as one HIP kernel.
 //!
-//! [`Graph`] is built (or parsed from its text form), verified, simplified, planned, rendered and launched by [`run()`];
-//! [`eager`] is the same for one operator at a time: an eager elementwise operator is a fused chain of length one. The Burn
-//! adapter's fusers and its eager backend call this crate; so do kernels that need a strided copy or a fill. A [`Draft`] is a graph
-//! written as arithmetic, an [`Epilogue`] one that is rendered as the end of another kernel.
+//! A [`Graph`] is built, or parsed from its text form. [`run()`] verifies, simplifies, plans, renders and launches it.
+//! [`eager`] does so for one operator at a time: an eager elementwise operator is a fused chain of length one. The adapters of Burn
+//! and Candle call this crate; so do kernels that need a strided copy or a fill. A [`Draft`] is a graph written as arithmetic. An
+//! [`Epilogue`] is a graph that is rendered as the end of another kernel.
 //!
 //! ```
 //! use rocfire_fusion::{Binary, Graph, Unary};
@@ -40,14 +40,14 @@
 //!
 //! Promises:
 //! - Every value is rounded to its dtype where it would have been stored, and nothing is contracted: a fused elementwise
-//!   chain equals its operators run one by one, bit for bit, in every dtype. One chain is computed as what it stands for
-//!   instead, and nearer to it: a sigmoid taken apart into powers and a logarithm (`sigmoid.rs`).
-//! - The order of a reduction is a function of its extent alone (`order.rs`), not of layout, alignment, schedule or what it
+//!   chain equals its operators run one by one, bit for bit, in every dtype. There is one exception: a sigmoid that a framework
+//!   writes out as powers and a logarithm is computed by its definition, which is more precise (`sigmoid.rs`).
+//! - The order of a reduction depends on its extent alone (`order.rs`), not on layout, alignment, schedule or what it
 //!   is fused with.
 //! - Shapes and strides are arguments. One compiled kernel serves every shape of its schedule, and [`run()`] with a kernel in
 //!   the cache allocates nothing on the host's heap.
 //!
-//! It does not decide what to fuse (the adapters do). An input may be read at an index that the graph computes
+//! The crate does not decide what to fuse; the adapters do. An input may be read at an index that the graph computes
 //! ([`Graph::lookup`]), which is how gathers and concatenations join a chain; matrix products, scatters, scans and random
 //! numbers are kernels of their own.
 

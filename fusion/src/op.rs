@@ -1,8 +1,8 @@
-//! The operators of the IR: what exists, how each is spelled, and which dtypes it takes.
+//! The operators of the IR: which there are, how each is spelled, and which dtypes it takes.
 //!
 //! One table per enum. The printer and the parser read the names, the verifier reads the dtype classes, tests walk `ALL`.
-//! What an operator computes is said here in words and in `render` in device code; an operator that equals a
-//! composition of others bit for bit (relu is a maximum with zero) does not get a name.
+//! What an operator computes is described here in words, and in `render` in device code. An operator that equals a
+//! composition of others bit for bit (relu is a maximum with zero) is not one of them.
 
 use rocfire_hal::DType;
 
@@ -38,29 +38,29 @@ macro_rules! operators {
 }
 
 operators! {
-    /// An operator that follows indices, as reports of one outside its axis name it.
+    /// An operator that follows indices. Reports of an index outside its axis name it.
     IndexOp {
-        /// Elements by an index each.
+        /// It reads elements, each by an index.
         Gather = "gather",
-        /// Slices by an index each; an embedding.
+        /// It reads slices, each by an index, as an embedding does.
         Select = "select",
-        /// The same, as Candle calls it.
+        /// The same by Candle's name.
         IndexSelect = "index_select",
-        /// Elements brought to an index each.
+        /// It writes elements, each to an index.
         Scatter = "scatter",
-        /// Slices by a tuple of indices each.
+        /// It reads slices, each by a tuple of indices.
         GatherNd = "gather_nd",
-        /// Slices brought to a tuple of indices each.
+        /// It writes slices, each to a tuple of indices.
         ScatterNd = "scatter_nd",
-        /// The classes of a loss.
+        /// A loss, whose indices are class numbers.
         CrossEntropy = "cross_entropy",
-        /// The same of its gradient.
+        /// The gradient of such a loss.
         CrossEntropyBackward = "cross_entropy_backward",
     }
 }
 
 operators! {
-    /// An operator of one value. The result has the operand's dtype, except for the tests, which give `bool`.
+    /// An operator of one value. The result has the operand's dtype, except that `is_nan` and `is_inf` give `bool`.
     Unary {
         /// `-x`; integers wrap.
         Neg = "neg",
@@ -70,21 +70,22 @@ operators! {
         Sign = "sign",
         /// `e^x`.
         Exp = "exp",
-        /// `e^x` in f32 to 2⁻¹⁶ of itself, by the device's own power of two: for what is rounded to 16 bits before it is stored.
-        /// [`Unary::Exp`] in every other type.
+        /// `e^x` in f32 with a relative error of at most 2⁻¹⁶, by the device's own power of two, for values that are rounded to 16 bits
+        /// before they are stored. [`Unary::Exp`] in every other type.
         ExpNear = "exp_near",
-        /// `e^x` in f32 for an `x` of at most 0, to 4 units in the last place, to 2 above e⁻¹², with 0 for what is below 2⁻¹²⁶: for terms
-        /// of a sum of which one is 1. [`Unary::Exp`] in every other type.
+        /// `e^x` in f32 for an `x` of at most 0, for terms of a sum of which one is 1. The error is at most 4 units in the last place, at
+        /// most 2 for results above e⁻¹²; results below 2⁻¹²⁶ are 0. [`Unary::Exp`] in every other type.
         ExpBelow = "exp_below",
-        /// `1 / x` in f32 to 2⁻²¹ of itself, for the same. [`Unary::Recip`] in every other type.
+        /// `1 / x` in f32 with a relative error of at most 2⁻²¹, for values that are rounded to 16 bits before they are stored.
+        /// [`Unary::Recip`] in every other type.
         RecipNear = "recip_near",
         /// Natural logarithm.
         Log = "log",
-        /// `log(1 + x)` without the cancellation.
+        /// `log(1 + x)`, precise for small `x` too.
         Log1p = "log1p",
         /// Square root, correctly rounded.
         Sqrt = "sqrt",
-        /// `1 / sqrt(x)`, rounded once rather than after each of the two.
+        /// `1 / sqrt(x)`, rounded once and not after each of its two steps.
         Rsqrt = "rsqrt",
         /// `1 / x`, correctly rounded.
         Recip = "recip",
@@ -144,7 +145,7 @@ operators! {
         Div = "div",
         /// Remainder with the sign of the divisor (`a - floor(a / b) * b`); an integer by zero gives 0.
         Rem = "rem",
-        /// `a` to the power `b`. Integers wrap, and a negative exponent gives what truncation leaves of the quotient.
+        /// `a` to the power `b`. Integers wrap; with a negative exponent the quotient is truncated.
         Pow = "pow",
         /// The smaller; NaN if either is.
         Min = "min",
@@ -156,11 +157,11 @@ operators! {
         Hypot = "hypot",
         /// The magnitude of `a` with the sign of `b`, of a zero or a NaN too.
         CopySign = "copysign",
-        /// Both, bit by bit for integers.
+        /// And: of bools, or bit by bit of integers.
         And = "and",
-        /// Either, bit by bit for integers.
+        /// Or: of bools, or bit by bit of integers.
         Or = "or",
-        /// One but not both, bit by bit for integers.
+        /// Exclusive or: of bools, or bit by bit of integers.
         Xor = "xor",
         /// `a << b`; the count is taken modulo the width.
         Shl = "shl",
@@ -193,19 +194,19 @@ operators! {
     /// f16, bf16 and f32 accumulate in f32, f64 in f64, integers in 64 bits; the result is rounded once, to the operand's dtype.
     /// The order of the operations depends on the extent alone: see `order.rs`.
     Reduce {
-        /// The sum; of nothing, 0.
+        /// The sum; 0 for no elements.
         Sum = "sum",
-        /// The sum over the extent; an integer mean truncates. Of nothing: NaN, for integers 0.
+        /// The sum divided by the extent; an integer mean truncates. For no elements NaN, for integers 0.
         Mean = "mean",
-        /// The largest, NaN if there is one; of nothing, the dtype's least value.
+        /// The largest element, NaN if there is one; the dtype's least value for no elements.
         Max = "max",
-        /// The smallest, NaN if there is one; of nothing, the dtype's largest value.
+        /// The smallest element, NaN if there is one; the dtype's largest value for no elements.
         Min = "min",
-        /// The product; of nothing, 1.
+        /// The product; 1 for no elements.
         Prod = "prod",
-        /// Whether any is true (bool); of nothing, false.
+        /// Whether any element is true (bool); false for no elements.
         Any = "any",
-        /// Whether all are true (bool); of nothing, true.
+        /// Whether all elements are true (bool); true for no elements.
         All = "all",
     }
 }
@@ -265,7 +266,7 @@ impl Unary {
         }
     }
 
-    /// Whether it is rendered as the prelude's function of its name, rounded to the dtype.
+    /// Whether it is rendered as the prelude's function of the same name, whose result is rounded to the dtype.
     pub(crate) fn rounds(self) -> bool {
         use Unary::*;
         match self {
@@ -290,7 +291,7 @@ impl Binary {
 }
 
 impl Compare {
-    /// Bool has equality but no order.
+    /// Bools can be compared for equality, but have no order.
     pub(crate) fn class(self) -> Class {
         match self {
             Compare::Eq | Compare::Ne => Class::Any,

@@ -1,4 +1,4 @@
-//! The order of a reduction: a function of the reduced extent alone.
+//! The order in which a reduction combines elements. It depends on the reduced extent alone.
 //!
 //! Elements are taken in *quads* of 4 neighbours, `(x0 + x1) + (x2 + x3)`; what lies beyond the extent is the neutral
 //! element. Every [`CHUNK_QUADS`] quads are a *chunk*. Quad `b` of a chunk belongs to its *chain* `b mod chains(extent)`, which
@@ -10,19 +10,19 @@
 //! lane may run through many chains one by one (lanes across rows): the sums are the same. And chunks can be summed by
 //! different workgroups, which write one value each. All schedules of this crate are these three.
 
-/// Elements that are combined before they meet a chain.
+/// How many neighbouring elements are combined before a chain adds them.
 pub(crate) const QUAD: usize = 4;
 
 /// Extents up to this have [`SHORT_CHAINS`] chains: what a wave keeps in registers, 4 quads a lane at 64 lanes.
 pub(crate) const SHORT_MOST: usize = 1024;
 
-/// Chains of a short row, one per lane of the widest wave.
+/// How many chains a short row has: one per lane of the widest wave.
 pub(crate) const SHORT_CHAINS: usize = 64;
 
-/// Chains of a long row, one per thread of a workgroup.
+/// How many chains a long row has: one per thread of a workgroup.
 pub(crate) const LONG_CHAINS: usize = 256;
 
-/// Quads of a chunk: 8 per chain, so that a workgroup that sums one chunk has enough to do and a million elements make
+/// How many quads a chunk has: 8 per chain, so that a workgroup that sums one chunk has enough to do, and a million elements make
 /// more than a hundred chunks.
 pub(crate) const CHUNK_QUADS: usize = 8 * LONG_CHAINS;
 

@@ -1,8 +1,8 @@
-//! What a graph needs of a kernel: which schedule, which passes over a row, what is computed where.
+//! Analyses a graph for its kernel: whether it looks at rows, how often it passes over a row, and what each pass computes.
 //!
-//! A *pass* goes over the elements of a row once. A reduction is at one level above its operand, anything else at the highest
-//! level of its operands; pass `n` reduces the operands of level `n` and stores the outputs of level `n`. Softmax has
-//! three: the maximum, the sum of exponentials, the quotients.
+//! A *pass* goes over the elements of a row once. The level of a reduction is one above that of its operand; any other node has the
+//! highest level of its operands. Pass `n` reduces operands of level `n` and stores outputs of level `n`. Softmax has
+//! three passes: the maximum, the sum of exponentials, the quotients.
 
 use rocfire_hal::DType;
 
@@ -18,16 +18,16 @@ pub(crate) enum Shape {
     Rows,
 }
 
-/// One sweep over the elements of a row.
+/// What one pass over the elements of a row does.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Pass {
     /// Reductions whose operands this pass visits.
     pub reduces: Vec<Value>,
-    /// Outputs per element that this pass stores, by slot.
+    /// Slots of the outputs per element that this pass stores.
     pub stores: Vec<usize>,
-    /// Nodes per element that the two need, in order.
+    /// Nodes per element that these reductions and stores need, in order.
     pub needs: Vec<Value>,
-    /// Those of them that an earlier pass computed too: computing them again is cheaper than the registers to keep them.
+    /// Needed nodes that an earlier pass computed too, and that are computed again: that is cheaper than keeping them in registers.
     pub again: Vec<Value>,
 }
 
@@ -36,15 +36,16 @@ pub(crate) struct Pass {
 pub(crate) struct Plan {
     pub shape: Shape,
     pub kinds: Vec<Kind>,
-    /// Of every node: how many passes come before it is known.
+    /// For each node its level: how many passes must come before it is known.
     pub levels: Vec<usize>,
     pub passes: Vec<Pass>,
-    /// Nodes that some output depends on.
+    /// For each node, whether an output depends on it.
     pub live: Vec<bool>,
-    /// The pass that first needs a node per element, and whether a later one needs it again.
+    /// For each node per element, the number of the first pass that needs it.
     pub first: Vec<usize>,
+    /// For each node per element, whether it must be kept in registers for a later pass.
     pub kept: Vec<bool>,
-    /// Highest axis whose coordinate is asked for.
+    /// The highest axis whose coordinate the graph asks for; `None` if it asks for none.
     pub index_axes: Option<usize>,
 }
 
@@ -65,7 +66,7 @@ impl Plan {
         Plan { index_axes: index_axes.max(), shape, kinds, levels, passes, live, first, kept }
     }
 
-    /// Whether every reduction is of one level and nothing per element is stored: the chunks of a row are then independent.
+    /// Whether there is only one pass, and it stores nothing per element. The chunks of a row can then be reduced independently.
     pub(crate) fn splits(&self) -> bool {
         self.passes.len() == 1 && self.passes[0].stores.is_empty() && !self.passes[0].reduces.is_empty()
     }
@@ -93,8 +94,8 @@ fn passes(graph: &Graph, kinds: &[Kind], levels: &[usize], live: &[bool]) -> Vec
             at_level(&mut passes, levels[operand.at()]).reduces.push(Value(at as u32));
         }
     }
-    // An output that is the same everywhere still has an element everywhere. All are stored by the last pass, when no
-    // input will be read again: an output may be an input's memory.
+    // An output that is the same everywhere is still stored for every element. The last pass stores all outputs, because an output may
+    // be in the memory of an input, which no later pass may read.
     let full: Vec<usize> =
         (0..graph.outputs.len()).filter(|&slot| kinds[graph.outputs[slot].at()] != Kind::Row).collect();
     if let Some(level) = full.iter().map(|&slot| levels[graph.outputs[slot].at()]).max() {
@@ -107,7 +108,7 @@ fn passes(graph: &Graph, kinds: &[Kind], levels: &[usize], live: &[bool]) -> Vec
     passes
 }
 
-/// The nodes per element that a pass would compute if nothing were kept of earlier ones.
+/// The nodes per element that a pass would compute if nothing were kept from earlier passes.
 fn needs(graph: &Graph, kinds: &[Kind], pass: &Pass) -> Vec<Value> {
     let mut wanted = vec![false; graph.nodes.len()];
     for reduce in &pass.reduces {
@@ -129,7 +130,8 @@ fn needs(graph: &Graph, kinds: &[Kind], pass: &Pass) -> Vec<Value> {
     (0..wanted.len()).filter(|&at| wanted[at]).map(|at| Value(at as u32)).collect()
 }
 
-/// With everything kept that is needed again and not [`is_cheap`]: the pass that computes a node, and whether it must be kept.
+/// For each node per element, the first pass that computes it, and whether it must be kept. A node that a later pass needs again is
+/// kept, unless it [`is_cheap`]: then that pass computes it again.
 fn lifetimes(graph: &Graph, kinds: &[Kind], passes: &mut [Pass]) -> (Vec<usize>, Vec<bool>) {
     let mut first = vec![usize::MAX; graph.nodes.len()];
     let mut kept = vec![false; graph.nodes.len()];
@@ -156,8 +158,8 @@ fn lifetimes(graph: &Graph, kinds: &[Kind], passes: &mut [Pass]) -> (Vec<usize>,
     (first, kept)
 }
 
-/// Whether a value is a 16-bit input widened, and perhaps moved or scaled by what is the same along a row: it takes an instruction or
-/// two from half of the registers that it would be kept in.
+/// Whether a value is a 16-bit input that was widened, and perhaps shifted or scaled by a value that is the same along the row. The
+/// input takes half of the registers that the value would, and the value is one or two instructions from it.
 fn is_cheap(graph: &Graph, kinds: &[Kind], value: Value) -> bool {
     let (node, dtype) = graph.nodes[value.at()];
     match node {
@@ -177,7 +179,7 @@ fn is_cheap(graph: &Graph, kinds: &[Kind], value: Value) -> bool {
 /// A tensor argument of a kernel: an input that is used, or an output.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Argument {
-    /// The input of a slot, the node that reads it.
+    /// The input of a slot, and the node that reads it.
     Input(usize, Value),
     /// The output of a slot.
     Output(usize),

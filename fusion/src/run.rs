@@ -1,4 +1,4 @@
-//! A launch: tensors checked and laid out, schedule chosen, kernel found, arguments written.
+//! Launches a graph: checks and lays out its tensors, chooses a schedule, finds the kernel, and writes the arguments.
 
 use std::sync::PoisonError;
 
@@ -21,50 +21,53 @@ use crate::render::{
 };
 use crate::scalar::Scalar;
 
-/// Workgroups from which on each takes several items in turn, which spares the start of a wave. Eight workgroups of four
+/// With more workgroups than this, each takes several items in turn, which spares starting waves. It is eight workgroups of four
 /// waves on each of 256 compute units.
 const GROUPS_MANY: usize = 2048;
 
-/// How many items such a workgroup takes. Few, so that at the end of the launch no unit waits long for another.
+/// How many items such a workgroup takes. They are few, so that at the end of the launch no compute unit waits long for another.
 const ITEMS_OF_GROUP: usize = 4;
 
-/// Most workgroups of a launch whose workgroups take a row each.
+/// The most workgroups of a launch whose workgroups take a row each.
 const GROUPS_MOST: usize = 1 << 20;
 
-/// The mode of an input that goes through the first tile; `fuse.h` has the same.
+/// The mode of an input that is read through the first tile; `fuse.h` has the same number.
 const TILED: u64 = 3;
 
-/// Chains that one lane runs through where lanes lie across rows, if there are so many: with fewer, more waves wait for memory at
+/// The fewest chains that a lane runs through in [`Schedule::Columns`], if a row has so many. With few, more waves wait for memory at
 /// the same time.
 const COLUMN_CHAINS_LEAST: usize = 4;
 
-/// Fewest rows for which lanes across rows pay: below, most of a wave would have nothing to do.
+/// The fewest rows for which [`Schedule::Columns`] pays: with fewer, most lanes of a wave would have nothing to do.
 const COLUMN_ROWS_LEAST: usize = 16;
 
-/// Workgroups from which on a lane takes several rows there: with fewer, more waves are worth more than wide accesses.
+/// The fewest workgroups for which a lane takes several rows there: with fewer, more waves are worth more than wide accesses.
 const COLUMN_WIDE_GROUPS_LEAST: usize = 128;
 
-/// Rows below which the chunks of a long row go to workgroups of their own: with as many rows as this the device is full.
+/// With at most so many rows, the chunks of a long row go to different workgroups. More rows fill the device by themselves.
 const SPLIT_ROWS_MOST: usize = 128;
 
-/// Rows up to which passes over long rows that registers do not hold are launches of their own: a workgroup a row that reads
-/// its row again and again keeps too few accesses under way.
+/// With at most so many long rows that do not fit registers, each pass is a launch of its own: one workgroup per row that reads its
+/// row again in every pass keeps too few accesses under way.
 const STAGED_ROWS_MOST: usize = 1024;
 
-/// Workgroups from which on each takes more of the chunks of a long row in turn, so that fewer totals are left for the second launch.
+/// With so many workgroups and more, each takes several chunks of a long row in turn, so that fewer totals are left for the second
+/// launch.
 const SPLIT_GROUPS_MANY: usize = 1024;
 
-/// Workgroups of [`Schedule::Columns`] from which on rows that lie side by side are not shared out: with as many the device is full.
+/// With so many workgroups of [`Schedule::Columns`] and more, rows that lie side by side are not shared by several workgroups: the
+/// device is full.
 const SPLIT_COLUMN_GROUPS_MOST: usize = 256;
 
-/// Elements from which on such rows, and passes over few rows, are shared out: fewer take less time than more launches.
+/// The fewest elements for which such rows, or passes over few rows, are shared by several workgroups: fewer elements take less time
+/// than another launch.
 const SHARED_ELEMENTS_LEAST: usize = 1 << 18;
 
-/// Workgroups up to which a launch waits for others of its kernel: one that has more fills a device for long enough that the
-/// next is on its way before it ends.
+/// A launch of at most so many workgroups waits for others of its kernel. A larger one takes so long that the next arrives before it
+/// ends.
 const TOGETHER_GROUPS_MOST: u32 = 512;
 
-/// Bytes of the longest access, and of one of [`COLUMN_ROWS`] elements.
+/// The bytes of the longest access; also a multiple of those of an access of [`COLUMN_ROWS`] elements.
 const ALIGNMENT: u64 = 16;
 
 /// Items must stay below 2^31 for the division by multiplication.
@@ -154,7 +157,7 @@ fn lay(
     outputs: &[ViewMut<'_>],
 ) -> Result<()> {
     let graph = &prepared.graph;
-    // A value that is the same everywhere is written everywhere.
+    // An output that is the same everywhere is still written for every element.
     let kind = |value: Value| if prepared.plan.kinds[value.at()] == Kind::Row { Kind::Row } else { Kind::Full };
     let (what, slot, view, role) = match argument {
         Argument::Input(slot, value) if graph.nodes[value.at()].0.is_lookup() => {
@@ -172,8 +175,8 @@ fn lay(
     Ok(())
 }
 
-/// An output in an input's memory is in order only element by element: anything else would be read after it was written, or
-/// not, depending on the schedule.
+/// An output may lie in an input's memory only with the same layout. Otherwise it would depend on the schedule whether an element is
+/// read before or after it is overwritten.
 pub(crate) fn check_aliases<'a>(
     graph: &Graph,
     arguments: &[Argument],
@@ -197,13 +200,14 @@ pub(crate) fn check_aliases<'a>(
     Ok(())
 }
 
-/// What became of a graph of rows.
+/// What [`Call::rows`] did with a graph of rows.
 enum Rows {
     Launched,
-    /// It is for [`Stages`](crate::stages::Stages) to run.
+    /// Nothing: [`Stages`](crate::stages::Stages) should run it.
     InStages,
 }
 
+/// The arguments of [`run`], with the prepared graph.
 struct Call<'a> {
     stream: &'a Stream,
     prepared: &'a Prepared,
@@ -222,12 +226,13 @@ struct Space {
     turns: usize,
     quads: usize,
     chains: usize,
-    /// What item numbers count along axis 0, and along axis 1 if that is not its extent.
+    /// How many items there are along axis 0, and along axis 1 if that is not its extent.
     first: usize,
     second: Option<usize>,
 }
 
-/// Grid, block, and what the two-launch schedule adds to the arguments.
+/// The schedule, grid and workgroup of a launch. A schedule of two launches also has the address of the totals that pass between them,
+/// and how many there are per row.
 #[derive(Clone, Copy)]
 pub(crate) struct Shot {
     schedule: Schedule,
@@ -266,7 +271,7 @@ impl<'a> Call<'a> {
         self.launch(geometry, &space, width, &group_shot(schedule, groups))
     }
 
-    /// Squares of axes 0 and 1.
+    /// Launches [`Schedule::Tiled`], by squares of axes 0 and 1.
     fn tiled(&self, geometry: &Geometry) -> Result<()> {
         let side = render::side(&self.prepared.graph, &self.prepared.plan);
         let (first, second) = (geometry.extents[0].div_ceil(side), geometry.extents[1].div_ceil(side));
@@ -287,7 +292,7 @@ impl<'a> Call<'a> {
         let launched = |()| Rows::Launched;
         let (chunks, is_large) = (order::chunks(extent), rows * extent >= SHARED_ELEMENTS_LEAST);
         let mut column_axis = None;
-        // Which row it is may only be asked for where the axes stay as they are.
+        // If the graph asks for coordinates of other axes than the last, these must stay as they are.
         if plan.index_axes.is_none_or(|highest| highest == 0) {
             geometry.merge(true);
             column_axis = geometry.column_axis().filter(|_| rows >= COLUMN_ROWS_LEAST);
@@ -325,6 +330,7 @@ impl<'a> Call<'a> {
         self.launch(geometry, &space, width, &shot).map(launched)
     }
 
+    /// Whether the graph can run in stages with these tensors.
     fn may_cut(&self) -> bool {
         self.prepared.stages().is_some_and(|stages| stages.may_run(self.inputs, self.outputs))
     }
@@ -358,7 +364,7 @@ impl<'a> Call<'a> {
         self.launch(geometry, &space, width, &group_shot(render::wave_schedule(turns, packed), groups))
     }
 
-    /// Whether [`COLUMN_ROWS`] neighbouring rows are read in one access.
+    /// Whether [`COLUMN_ROWS`] neighbouring rows can be read in one access.
     fn rows_come_in_pairs(&self, geometry: &Geometry) -> bool {
         let read = |placement: &&Placement| placement.kind == Kind::Full;
         self.prepared.wide_columns
@@ -392,8 +398,9 @@ impl<'a> Call<'a> {
         self.launch(geometry, &space, QUAD, &shot)
     }
 
-    /// Parts of the chains of a chunk first, of as many rows as a wave has lanes or twice as many a workgroup; then rows. A part's chains
-    /// are a power of two, so that its total is a subtree's, and the totals of a row are the leaves of one tree.
+    /// Launches [`Schedule::SplitColumns`] and then [`Schedule::Join`]. A workgroup of the first sums a part of the chains of a chunk, for
+    /// as many rows as a wave has lanes, or twice as many; the second adds the totals of each row. The chains of a part are a power of
+    /// two, so that its total is that of a subtree, and the totals of a row are the leaves of one tree.
     fn split_columns(&self, geometry: &Geometry, rows: usize, extent: usize) -> Result<()> {
         let (schedule, each) = match self.rows_come_in_pairs(geometry) {
             true => (Schedule::SplitColumnsWide, COLUMN_ROWS),
@@ -417,7 +424,8 @@ impl<'a> Call<'a> {
         self.split_into(geometry, &space, totals, first)
     }
 
-    /// Chunks first, some a workgroup, then rows.
+    /// Launches [`Schedule::Split`] and then [`Schedule::Join`]: a workgroup of the first sums some chunks of a row, the second adds the
+    /// totals of each row.
     fn split(&self, geometry: &Geometry, rows: usize, extent: usize) -> Result<()> {
         let chunks = order::chunks(extent);
         let mut turns = 1;
@@ -435,7 +443,8 @@ impl<'a> Call<'a> {
         self.split_into(geometry, &space, totals, first)
     }
 
-    /// `first` makes so many totals of each row and reduction; the second launch adds them and finishes the rows.
+    /// Launches `first`, which makes `totals` totals of each row and reduction, and then [`Schedule::Join`], which adds them and finishes
+    /// the rows.
     fn split_into(&self, geometry: &Geometry, space: &Space, totals: usize, first: Shot) -> Result<()> {
         let (rows, reductions) = (space.items, self.prepared.plan.passes[0].reduces.len());
         let partials = Tensor::empty(&self.stream.device(), &[reductions, rows, totals], DType::U64)?;
@@ -451,7 +460,7 @@ impl<'a> Call<'a> {
         self.written(|written| self.launch_into(geometry, space, width, shot, written))
     }
 
-    /// Calls `then` with the memory of the outputs.
+    /// Calls `then` with the buffers of the outputs.
     fn written(&self, then: impl FnOnce(&[&Buffer]) -> Result<()>) -> Result<()> {
         let Some(first) = self.outputs.first() else { return Ok(()) };
         let mut list = [first.buffer(); TENSORS_MOST];
@@ -459,12 +468,12 @@ impl<'a> Call<'a> {
         then(&list[..self.outputs.len()])
     }
 
-    /// The tensors, inputs first.
+    /// The views of all tensors, inputs first.
     fn views(&self) -> impl Iterator<Item = View<'a>> {
         self.inputs.iter().copied().chain(self.outputs.iter().map(ViewMut::view))
     }
 
-    /// Launches as before, if only memory and scalars differ from an earlier launch; `None` otherwise.
+    /// Repeats an earlier launch, if only memory and scalars differ from it; `None` if there is no such launch.
     fn again(&self) -> Option<Result<()>> {
         let recent = &mut *self.prepared.recent.lock().unwrap_or_else(PoisonError::into_inner);
         let last = recent.find(self)?;
@@ -546,7 +555,7 @@ impl<'a> Call<'a> {
         if self.stream.is_profiled() {
             shape[..geometry.rank].reverse();
             let shape = &shape[..geometry.rank];
-            // Each operator once an element, whatever it takes: a reduction adds every element, too.
+            // Each operator counts once per element, whatever it costs; a reduction does too, as it adds every element.
             let flops = shape.iter().product::<usize>() as u64 * self.prepared.graph.operators() as u64;
             work = Work { shape, bytes: geometry.bytes(), flops, ..work };
         }
@@ -579,7 +588,7 @@ impl<'a> Call<'a> {
     }
 }
 
-/// Launches of a graph that are remembered: a model asks for one graph over a few shapes in turn.
+/// How many launches of a graph are remembered: a model runs one graph over a few shapes in turn.
 const RECENT_MOST: usize = 4;
 
 /// The last launches of a graph, the newest first.
@@ -587,31 +596,33 @@ const RECENT_MOST: usize = 4;
 pub(crate) struct Recent([Last; RECENT_MOST]);
 
 impl Recent {
-    /// One from which a launch differs in memory and scalars only; it becomes the newest.
+    /// A remembered launch that differs from `call` in memory and scalars only; it becomes the newest.
     fn find(&mut self, call: &Call<'_>) -> Option<&mut Last> {
         let at = self.0.iter().position(|last| last.shot.is_some() && last.fits(call))?;
         self.0[..=at].rotate_right(1);
         Some(&mut self.0[0])
     }
 
-    /// The one that has not been asked for longest, to be overwritten; it becomes the newest.
+    /// The launch that was not used for longest, to be overwritten; it becomes the newest.
     fn oldest(&mut self) -> &mut Last {
         self.0.rotate_right(1);
         &mut self.0[0]
     }
 }
 
-/// A launch of a graph. Its lists are kept for the next.
+/// A remembered launch of a graph. When it is overwritten, its lists keep their memory.
 #[derive(Default)]
 struct Last {
     shape: Dims,
-    /// How each tensor lay, and its address; inputs first.
+    /// Each tensor's layout and address, inputs first.
     tensors: Vec<(Layout, u64)>,
-    /// The arguments, where each tensor's address is in them, and where the scalars begin.
+    /// The argument block.
     bytes: Vec<u8>,
+    /// For each tensor, the byte of its address in the block.
     bases: Vec<usize>,
+    /// The byte at which the scalars begin.
     numbers: usize,
-    /// `None` before the first.
+    /// `None` if no launch was kept here yet.
     shot: Option<Shot>,
     wide: bool,
 }
@@ -628,7 +639,7 @@ impl Last {
         (self.numbers, self.shot, self.wide) = (numbers, Some(shot), wide);
     }
 
-    /// Whether a launch is the same but for memory and scalars. Addresses are alike to what one access moves.
+    /// Whether a launch differs from this one in memory and scalars only. Addresses must be aligned alike for the longest access.
     fn fits(&self, call: &Call<'_>) -> bool {
         let is_like = |(known, view): (&(Layout, u64), View<'_>)| {
             known.0.is_like(view.layout()) && (known.1 ^ view.device_address()).is_multiple_of(ALIGNMENT)
@@ -650,7 +661,7 @@ fn group_space(rows: usize, extent: usize) -> Space {
     }
 }
 
-/// How many workgroups take what is enough for `enough` of them.
+/// How many workgroups to launch for work that is enough for `enough` of them.
 fn groups(enough: usize) -> usize {
     if enough <= GROUPS_MANY { enough } else { GROUPS_MANY.max(enough.div_ceil(ITEMS_OF_GROUP)) }
 }
@@ -659,9 +670,9 @@ fn group_shot(schedule: Schedule, groups: usize) -> Shot {
     Shot { schedule, grid: [groups as u32, 1, 1], block: [THREADS as u32, 1, 1], partials: None }
 }
 
-/// Whether 32-bit offsets and item numbers do not suffice.
+/// Whether offsets or item numbers need 64 bits.
 fn is_wide(geometry: &Geometry, space: &Space) -> bool {
-    // Lanes past the end compute a column of up to one sweep beyond it before they find that it is not there.
+    // Lanes behind the end of a row compute a column up to one sweep beyond it before they find that it is not there.
     let beyond = (THREADS * QUAD) as u64;
     space.items as u64 + space.step as u64 >= NARROW_ITEMS
         || geometry.extents[0] as u64 + beyond >= NARROW_ITEMS
@@ -712,7 +723,7 @@ mod tests {
         fn division_by_multiplication_is_division(n in 0u64..NARROW_ITEMS, divisor in 1u64..NARROW_ITEMS) {
             let (multiplier, shift) = divider(divisor);
             prop_assert!(multiplier <= u64::from(u32::MAX));
-            // Of itself, and of the multiples beside it, where a quotient changes.
+            // Tried for the number itself and beside a multiple of the divisor, where the quotient changes.
             let below = n - n % divisor;
             for n in [n, below, below.saturating_sub(1)] {
                 prop_assert_eq!((((n * multiplier) >> 32) + n) >> shift, n / divisor);
@@ -725,7 +736,7 @@ mod tests {
         let device = rocfire_hal::DeviceId::noop("gfx942").unwrap();
         let device = rocfire_hal::Device::open(device, rocfire_hal::Config::default()).unwrap();
         let all = rocfire_hal::Tensor::empty(&device, &[1 << 16, 1 << 15], rocfire_hal::DType::F32).unwrap();
-        // 2^20 elements of it each: those of 32 rows, and those of 16 columns.
+        // Both parts have 2^20 elements: 32 whole rows, and 16 whole columns.
         for (axis, length, reaches_far) in [(0, 32, false), (1, 16, true)] {
             let part = all.with_layout(all.layout().slice(axis, 0, length, 1).unwrap()).unwrap();
             let mut geometry = Geometry::new(part.shape());

@@ -4,7 +4,7 @@ use half::{bf16, f16};
 use rocfire_hal::DType;
 use rocfire_hal::round::to_odd;
 
-/// A number on its way into a graph or a launch, converted to the dtype of its place when it gets there.
+/// A number for a graph or a launch. It is converted to a dtype when it becomes a constant or an argument there.
 ///
 /// Conversions follow the cast operator: to a float, round to nearest even; from a float to an integer, truncate and
 /// saturate with NaN to 0; between integers, wrap; to bool, "is not zero".

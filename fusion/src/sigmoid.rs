@@ -1,15 +1,15 @@
-//! The logistic function as frameworks write it out, computed as it is defined.
+//! Finds the logistic function as frameworks write it out, and computes it by its definition.
 //!
-//! Burn takes `1 / (1 + exp(-x))` apart into `exp(-log(1 + exp(-x)))`, which keeps a framework without a reciprocal apart from a
-//! division. The logarithm and the second power cost more than reading the element, and they lose digits: for an `x` of -80
+//! Burn writes `1 / (1 + exp(-x))` out as `exp(-log(1 + exp(-x)))`, which spares a framework without a reciprocal a division. The
+//! logarithm and the second power cost more than reading the element, and they lose digits: for an `x` of -80
 //! the argument of the last `exp` is rounded at 80, which is forty units in the last place of the result. A kernel of the
 //! whole chain computes the definition instead.
 //!
-//! Burn computes it in f32 whatever the element type. Where all that reads a sigmoid rounds it to 16 bits, power and reciprocal
-//! are those that are exact to so many: the exact ones cost a kernel more than its memory does.
+//! Burn computes it in f32 whatever the element type. If everything that reads a sigmoid rounds it to 16 bits, the power and the
+//! reciprocal are computed to that precision only: more precise ones would take a kernel longer than its memory accesses.
 //!
-//! This changes bits, so it is none of the rules in `simplify.rs`. Whether it happens depends on the graph and on the values of
-//! its scalars, which frameworks pass at the launch: -1, 1 and -1.
+//! This changes bits, so it is not one of the rules in `simplify.rs`. Whether it happens depends on the graph and on the values of
+//! its scalars, which frameworks pass at the launch: they must be -1, 1 and -1.
 
 use rocfire_hal::DType;
 
@@ -17,10 +17,10 @@ use crate::graph::{Graph, Node, Value};
 use crate::op::{Binary, Unary};
 use crate::scalar::Scalar;
 
-/// A graph with its sigmoids as they are defined, and when it is the same function.
+/// A graph with sigmoids computed by their definition, and the scalars for which it is the same function.
 pub(crate) struct Defined {
     pub graph: Graph,
-    /// Scalars by slot, with the bits that they must have.
+    /// Slots of scalars, each with the bits that the scalar must have.
     guards: Vec<(usize, u64)>,
 }
 
@@ -32,14 +32,15 @@ impl Defined {
     }
 }
 
-/// A number that a scalar or a constant of the graph must be.
+/// A search for one sigmoid, and what it has found that scalars must be.
 struct Needs<'a> {
     graph: &'a Graph,
+    /// As in [`Defined`].
     guards: Vec<(usize, u64)>,
 }
 
 impl Needs<'_> {
-    /// Whether `value` is this number, or may be at the launch.
+    /// Whether `value` is this number. A scalar counts, and is noted: it may be the number at the launch.
     fn number(&mut self, value: Value, number: f64) -> bool {
         let bits = Scalar::Float(number).bits(DType::F32);
         match self.graph.nodes[value.at()].0 {
@@ -52,7 +53,7 @@ impl Needs<'_> {
         }
     }
 
-    /// The other operand of `op` with this number.
+    /// If `value` is `op` of something and this number, the other operand.
     fn with(&mut self, op: Binary, value: Value, number: f64) -> Option<Value> {
         let Node::Binary(found, a, b) = self.graph.nodes[value.at()].0 else { return None };
         if found != op {
@@ -64,7 +65,7 @@ impl Needs<'_> {
         self.number(a, number).then_some(b)
     }
 
-    /// What is negated.
+    /// If `value` is the negative of something, or that times -1, that operand.
     fn negated(&mut self, value: Value) -> Option<Value> {
         match self.graph.nodes[value.at()].0 {
             Node::Unary(Unary::Neg, x) => Some(x),
@@ -72,7 +73,7 @@ impl Needs<'_> {
         }
     }
 
-    /// The operand of a function.
+    /// If `value` is this function of something, the operand.
     fn of(&self, op: Unary, value: Value) -> Option<Value> {
         match self.graph.nodes[value.at()].0 {
             Node::Unary(found, x) if found == op => Some(x),
@@ -80,7 +81,7 @@ impl Needs<'_> {
         }
     }
 
-    /// `x`, where `value` is its sigmoid taken apart.
+    /// If `value` is a written-out sigmoid, its argument `x`.
     fn sigmoid(&mut self, value: Value) -> Option<Value> {
         if self.graph.dtype(value) != DType::F32 {
             return None;
@@ -95,7 +96,7 @@ impl Needs<'_> {
 }
 
 impl Graph {
-    /// By node, whether it is read, and only by casts to 16-bit floats.
+    /// For each node, whether it is read by casts to 16-bit floats and by nothing else.
     fn rounded_to_halves(&self) -> Vec<bool> {
         let mut readers = vec![(0, 0); self.nodes.len()];
         for (node, dtype) in &self.nodes {
@@ -110,7 +111,7 @@ impl Graph {
         readers.into_iter().map(|(all, rounding)| all > 0 && all == rounding).collect()
     }
 
-    /// The graph with every written-out sigmoid as it is defined; `None` where there is none. The arguments are the same.
+    /// The graph with every written-out sigmoid computed by its definition; `None` if there is none. The arguments are the same.
     pub(crate) fn defined_sigmoids(&self) -> Option<Defined> {
         let mut guards = Vec::new();
         let mut graph = Graph::new(self.name());
@@ -192,7 +193,7 @@ mod tests {
             let rounded = g.cast(y, dtype);
             g.output(rounded);
             assert_eq!(functions(&g), [Unary::ExpNear, Unary::RecipNear], "{dtype}");
-            // Who reads all of it gets all of it.
+            // A reader that does not round gets the full precision.
             g.output(y);
             assert_eq!(functions(&g), [Unary::Exp, Unary::Recip], "{dtype}");
         }

@@ -1,8 +1,8 @@
-//! Simplification: the same values, bit for bit, from fewer operators.
+//! Simplifies graphs: the same values, bit for bit, from fewer operators.
 //!
-//! One forward pass rebuilds the graph node by node: operands are replaced by what they became, a rule may replace the node
-//! by an earlier value or by a cheaper node, equal nodes become one; a backward pass then drops what no output needs.
-//! Inputs and scalars stay, used or not, because their positions are the launch's argument list.
+//! One forward pass rebuilds the graph node by node. Operands are replaced by what they became, a rule may replace the node
+//! by an earlier value or by a cheaper node, and equal nodes become one. Then a backward pass drops what no output needs.
+//! Inputs and scalars stay, used or not, because the launch's arguments are counted by them.
 //!
 //! A rule here holds for every bit pattern of every dtype it is applied to (a NaN may change its payload, never into a
 //! number), and it may not change a value's kind: an output per element must not become one per row. Rules that are true
@@ -32,13 +32,16 @@ impl Graph {
     }
 }
 
+/// The forward pass.
 struct Pass {
+    /// The simplified graph as far as it has come, and the kind of each node.
     graph: Graph,
     kinds: Vec<Kind>,
+    /// Its nodes, to find equal ones.
     known: HashMap<(Node, DType), Value>,
 }
 
-/// What a rule makes of a node.
+/// What a rule puts in place of a node: an earlier value, or another node.
 enum Rewrite {
     Value(Value),
     Node(Node),
@@ -160,7 +163,7 @@ impl Pass {
         }
     }
 
-    /// A neutral element on either side.
+    /// Rules for an operator with its neutral element on one side.
     fn neutral_rule(&self, op: Binary, a: Value, b: Value, dtype: DType) -> Option<Rewrite> {
         let is = |value: Value, wanted: Scalar| match self.node(value) {
             Node::Constant(bits) => bits == wanted.bits(dtype),
@@ -192,7 +195,7 @@ impl Pass {
             // x & ~0 == x; bool's ~0 is true.
             Binary::And if dtype == DType::Bool => either(Scalar::Bool(true)),
             Binary::And => either(Scalar::Int(-1)),
-            // A shift by nothing.
+            // x << 0 == x, x >> 0 == x
             Binary::Shl | Binary::Shr => right(Scalar::Int(0)),
             Binary::Rem
             | Binary::Pow
@@ -208,7 +211,7 @@ impl Pass {
     fn power_of_two_rule(&mut self, a: Value, b: Value, dtype: DType) -> Option<Rewrite> {
         let Some(Scalar::Float(divisor)) = self.constant(b) else { return None };
         let reciprocal = 1.0 / divisor;
-        // Powers of two alone have an empty fraction; of f16's range at most 2^±14 have a normal reciprocal.
+        // Only powers of two have an empty fraction. In f16 those from 2^-14 to 2^14 have a normal reciprocal.
         let power = divisor.is_normal() && divisor.to_bits() << 12 == 0;
         let exponent = 14;
         let within = divisor.abs() <= f64::from(1 << exponent) && divisor.abs() >= 1.0 / f64::from(1 << exponent);
@@ -235,7 +238,7 @@ impl Pass {
     }
 }
 
-/// One spelling for operators that do not mind the order of their operands, so that equal ones are found equal.
+/// One order of operands for operators that do not depend on it, so that equal nodes are found equal.
 fn canonical(node: Node) -> Node {
     match node {
         Node::Binary(op, a, b) if a > b && commutes(op) => Node::Binary(op, b, a),
@@ -250,7 +253,7 @@ fn canonical(node: Node) -> Node {
 fn commutes(op: Binary) -> bool {
     match op {
         Binary::Add | Binary::Mul | Binary::And | Binary::Or | Binary::Xor => true,
-        // Which of two zeros of unlike sign an extremum gives depends on their order.
+        // Of two zeros of unlike sign, an extreme gives one or the other, depending on their order.
         Binary::Min | Binary::Max => false,
         Binary::Sub
         | Binary::Div
@@ -266,7 +269,7 @@ fn commutes(op: Binary) -> bool {
 
 /// Whether every value of `from` is a value of `to`.
 fn embeds(from: DType, to: DType) -> bool {
-    // Bits of exact integers that a float dtype holds.
+    // Integers of so many bits are exact in a float dtype.
     let exact_bits = |dtype: DType| match dtype {
         DType::F64 => 53,
         DType::F32 => 24,
@@ -294,7 +297,7 @@ fn embeds(from: DType, to: DType) -> bool {
     }
 }
 
-/// Whether a node is a position of the launch's argument list.
+/// Whether a node is one of the launch's arguments.
 fn is_argument(node: Node) -> bool {
     match node {
         Node::Input(_) | Node::RowInput(_) | Node::Lookup(..) | Node::RowLookup(..) | Node::Scalar(_) => true,

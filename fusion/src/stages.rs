@@ -1,9 +1,9 @@
-//! A graph of rows cut between its passes, for rows so few and so long that a workgroup each leaves most of the device idle.
+//! Cuts a graph of rows between its passes, for rows so few and so long that one workgroup per row leaves most of the device idle.
 //!
-//! Every pass becomes a graph of its own with nothing but values per row as outputs, whose rows can then be shared out over
-//! workgroups. What it reduces, and what follows from that row by row, lies in memory for the graphs after it. The last graph has
-//! the outputs per element and no reductions, so it takes its axes in the order in which memory has them. Each value is rounded to
-//! its dtype wherever it is, and a reduction's order is one of its extent alone: the bits are those of one kernel.
+//! Every pass becomes a graph of its own whose outputs are values per row only, so that several workgroups can share a row. What it
+//! reduces, and what is computed from that per row, is stored for the graphs after it. The last graph has the outputs per element
+//! and no reductions, so it can walk its axes in the order in which they lie in memory. Each value is rounded to its dtype wherever it
+//! is, and the order of a reduction depends on its extent alone, so the bits are those of one kernel.
 
 use rocfire_hal::{DType, Stream, Tensor, View, ViewMut};
 
@@ -14,22 +14,23 @@ use crate::plan::Plan;
 use crate::run::run;
 use crate::scalar::Scalar;
 
-/// A tensor of a stage.
+/// Where a tensor of a stage comes from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Place {
-    /// The launch's own input or output of a slot.
+    /// The whole graph's input or output of a slot.
     Given(usize),
-    /// Its input of a value per row, read for every element.
+    /// The whole graph's input of a slot, which has a value per row but is read for every element.
     Spread(usize),
-    /// One that a stage makes for later ones, by number.
+    /// The tensor of this number that a stage makes for later ones.
     Made(usize),
 }
 
-/// One graph of several, and what its arguments are.
+/// One of the graphs, and where its arguments come from.
 #[derive(Debug)]
 struct Stage {
     graph: Graph,
     inputs: Vec<Place>,
+    /// Slots of the whole graph's scalars.
     scalars: Vec<usize>,
     outputs: Vec<Place>,
 }
@@ -43,16 +44,18 @@ impl Stage {
     }
 }
 
-/// The graphs, in order, and the dtypes of the values per row that pass between them.
+/// A graph that was cut.
 #[derive(Debug)]
 pub(crate) struct Stages {
+    /// The stages in order.
     list: Vec<Stage>,
+    /// The dtypes of the values per row that stages make for later ones.
     made: Vec<DType>,
 }
 
 impl Stages {
-    /// Cuts a simplified graph; `None` where it is one stage already, where it would tell of an index twice, or where a stage would
-    /// have too many arguments.
+    /// Cuts a simplified graph. `None` if it is one stage already, if it would report an index twice, or if a stage would have too many
+    /// arguments.
     pub(crate) fn new(graph: &Graph, plan: &Plan) -> Option<Stages> {
         let is_check = |at: usize| plan.live[at] && matches!(graph.nodes[at].0, Node::Check(..));
         let reducing = plan.passes.iter().filter(|pass| !pass.reduces.is_empty()).count();
@@ -71,7 +74,7 @@ impl Stages {
         list.iter().all(has_room).then_some(Stages { list, made: cut.made })
     }
 
-    /// Whether no stage writes what a later one reads: a value per row may be written over an input.
+    /// Whether no stage writes memory that a later stage reads, as it would if an output per row is in an input's memory.
     pub(crate) fn may_run(&self, inputs: &[View<'_>], outputs: &[ViewMut<'_>]) -> bool {
         self.list.iter().enumerate().all(|(number, stage)| {
             Stage::given(&stage.outputs).all(|output| {
@@ -81,7 +84,7 @@ impl Stages {
         })
     }
 
-    /// Runs them all over an iteration space of `shape`.
+    /// Runs all stages over an iteration space of `shape`.
     ///
     /// # Errors
     /// As [`run`].
@@ -133,17 +136,17 @@ impl Stages {
     }
 }
 
-/// A graph while it is cut.
+/// A graph that is being cut.
 struct Cut<'a> {
     graph: &'a Graph,
     plan: &'a Plan,
-    /// The numbers of the values per row that stages up to now have made.
+    /// For each node, the number of the tensor in which an earlier stage has stored it, if one has.
     known: Vec<Option<usize>>,
     made: Vec<DType>,
 }
 
 impl Cut<'_> {
-    /// What pass `pass` reduces and what follows of it row by row, as far as an output or a later pass needs it.
+    /// The stage of pass `pass`: what it reduces, and what is computed from that per row, if an output or a later pass needs it.
     fn rows(&mut self, pass: usize) -> Stage {
         let levels = if pass == 0 { 0..=1 } else { pass + 1..=pass + 1 };
         let is_own = |at: usize| {
@@ -172,7 +175,7 @@ impl Cut<'_> {
         stage
     }
 
-    /// The outputs per element.
+    /// The stage that stores the outputs per element.
     fn elements(&self) -> Stage {
         let slots = (0..self.graph.outputs.len())
             .filter(|&slot| self.plan.kinds[self.graph.outputs[slot].at()] != Kind::Row)
@@ -180,7 +183,7 @@ impl Cut<'_> {
         self.stage(&slots.collect::<Vec<_>>(), false)
     }
 
-    /// The graph of some values. With `by_row`, what is one value a row is read as such.
+    /// The stage that computes some values. With `by_row`, values per row are read as such; else for every element.
     fn stage(&self, outputs: &[(Value, Place)], by_row: bool) -> Stage {
         let nodes = &self.graph.nodes;
         let is_known = |at: usize| self.known[at].is_some();

@@ -1,6 +1,6 @@
-//! The text form of a graph: printer and parser.
+//! Prints and parses the text form of a graph.
 //!
-//! One node a line, in order, each with its dtype and, where it is not per element, its kind:
+//! Each node is a line, in order, with its dtype and, unless it is per element, its kind:
 //!
 //! ```text
 //! %0: f32 = input
@@ -72,7 +72,7 @@ impl fmt::Display for Graph {
     }
 }
 
-// A value that its decimal form does not give back (a NaN with its payload) is written as bits.
+// A NaN is written as bits, because its decimal form would lose the payload.
 fn write_constant(f: &mut fmt::Formatter<'_>, dtype: DType, bits: u64) -> fmt::Result {
     match Scalar::from_bits(dtype, bits) {
         Scalar::Float(value) if value.is_nan() => write!(f, "constant bits {bits:#x}"),
@@ -89,7 +89,7 @@ impl FromStr for Graph {
     /// Reads the text form.
     ///
     /// # Errors
-    /// [`Error::Parse`] with the line.
+    /// [`Error::Parse`] with the number of the line.
     fn from_str(text: &str) -> Result<Graph> {
         let mut graph = Graph::new("parsed");
         for (at, line) in text.lines().enumerate() {

@@ -1,6 +1,6 @@
-//! The rules a graph must obey, checked once per structure before anything is compiled.
+//! Checks the rules that a graph must obey, once for each graph, before anything is compiled.
 //!
-//! What it does not check: the tensors of a launch (their number, dtypes and shapes), which [`crate::run()`] checks each time.
+//! The tensors of a launch (their number, dtypes and shapes) are not checked here: [`crate::run()`] checks them each time.
 
 use rocfire_hal::{DType, MAX_RANK};
 

@@ -1,9 +1,9 @@
-// across.h: quads of two neighbouring rows a lane, for rows that lie side by side. Follows schedule.h.
+// across.h: reads quads of two neighbouring rows for a lane, for rows that lie side by side. Follows schedule.h.
 namespace rf {
 namespace fuse {
 
-// A quad of two neighbouring rows of a 16-bit float as memory has it, an element of each in a word: what a lane reads of all tensors
-// is under way before any of it is made a number. Where the rows are one place, only the lower half is read.
+// A quad of two neighbouring rows of 16-bit floats as it is in memory: a word has an element of each row. So a lane can read all
+// tensors before it converts any word. If both rows are the same in the tensor, only the lower half of a word is read.
 template <class S> struct Across {
     u32 word[4];
 
@@ -29,7 +29,7 @@ template <class S> struct Across {
         }
     }
 };
-// The same of other numbers, as numbers.
+// The same for other types, whose elements are converted at once.
 template <class S, class T>
 RF_FN void load_rows(T (&upper)[4], T (&lower)[4], const Tensor& tensor, index_t place, u32 count) {
     T both[2][4];

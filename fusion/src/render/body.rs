@@ -1,7 +1,7 @@
-//! The functor of a graph: `struct Fused`, as `schedule.h` says what it has.
+//! Renders the functor of a graph, `struct Fused`. `schedule.h` says what members it has.
 //!
-//! Every schedule takes the same functor; they differ in how many elements a step has, in what is kept in registers from one pass
-//! to the next, and in whether inputs are read ahead of a step or by the step itself: [`Form`].
+//! The functor is the same for every schedule except for its [`Form`]: how many elements a step has, what is kept in registers from one
+//! pass to the next, and whether inputs are read ahead of a step or by the step itself.
 
 use std::fmt::Write as _;
 
@@ -13,14 +13,14 @@ use crate::op::Binary;
 use crate::order::QUAD;
 use crate::plan::{Argument, Pass};
 
-/// Where steps find their inputs.
+/// Where a step finds its inputs.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Reads {
-    /// A step reads them for itself.
+    /// The step reads them itself.
     Directly,
-    /// They are in `Kept`, where the schedule has read those of several steps at once.
+    /// They are in `Kept`: the schedule has read those of several steps before.
     Ahead,
-    /// Either.
+    /// There are steps of both kinds.
     Both,
 }
 
@@ -30,23 +30,24 @@ pub(super) struct Form {
     pub width: usize,
     /// Whether values pass from one pass to the next in registers.
     pub keeps: bool,
-    /// Whether kept computed values of 16 bits share registers.
+    /// Whether computed 16-bit floats that are kept lie two in a register.
     pub halves: bool,
-    /// Whether inputs of 16 bits that are read ahead do.
+    /// Whether 16-bit inputs that are read ahead lie two in a register.
     pub input_halves: bool,
     pub reads: Reads,
-    /// Reductions that a schedule makes of an input's words.
+    /// For a reduction that the schedule computes from an input's words, not from its elements: its functor and the input. `None` for
+    /// any other reduction.
     pub words: fn(&Kernel<'_>, Value) -> Option<(String, Value)>,
-    /// Whether inputs may be in tiles of `SIDE`.
+    /// Whether inputs may be read from tiles in LDS, whose side is `SIDE`.
     pub tiled: bool,
-    /// Whether inputs are read ahead of two rows at once.
+    /// Whether the inputs of two rows are read ahead at once.
     pub across: bool,
-    /// What the schedule's template asks for besides.
+    /// Further constants that the schedule's template takes from the functor, by name.
     pub constants: Vec<(&'static str, usize)>,
 }
 
 impl Form {
-    /// Steps of so many elements that read their inputs and keep nothing.
+    /// Steps of `width` elements that read their inputs themselves and keep nothing.
     pub fn of(width: usize) -> Form {
         let words = |_: &Kernel<'_>, _| None;
         let (keeps, tiled, across, constants) = (false, false, false, Vec::new());
@@ -54,21 +55,23 @@ impl Form {
     }
 }
 
-/// One step of a pass, for the text of what it computes.
+/// One step of a pass, to render what it computes.
 pub(super) struct Step<'a> {
     pub pass: &'a Pass,
+    /// The number of the pass.
     pub number: usize,
+    /// Elements of the step.
     pub width: usize,
     /// As in [`Form`].
     pub keeps: bool,
     pub halves: bool,
-    /// Whether the inputs are in arrays that hold what was kept.
+    /// Whether the inputs were read ahead, and are in the arrays of kept values.
     pub preloaded: bool,
-    /// The array of a value that is kept, and of another input.
+    /// Give the name of the array of a kept value, and of an input that the step reads itself.
     pub arrays: [&'a dyn Fn(Value) -> String; 2],
 }
 
-/// The functor in text.
+/// Renders the functor.
 pub(super) fn render(kernel: &Kernel<'_>, form: &Form, out: &mut String) {
     let empty = [Pass::default()];
     let none = kernel.plan.passes.is_empty() && kernel.plan.shape == crate::plan::Shape::Elementwise;
@@ -119,6 +122,7 @@ pub(super) fn render(kernel: &Kernel<'_>, form: &Form, out: &mut String) {
     out.push_str("};\n");
 }
 
+/// A functor that is being rendered.
 struct Functor<'a> {
     kernel: &'a Kernel<'a>,
     form: &'a Form,
@@ -141,7 +145,7 @@ impl Functor<'_> {
         }
     }
 
-    /// The inputs per element that a pass reads: all it needs, or where values are kept those that no pass before it has read.
+    /// The inputs per element that a pass reads: all that it needs, or if values are kept, those that no earlier pass has read.
     fn inputs(&self, number: usize) -> Vec<Value> {
         let read_here = |value: &Value| !self.form.keeps || self.kernel.plan.first[value.at()] == number;
         inputs_of(self.kernel, &self.passes[number].needs).into_iter().filter(read_here).collect()
@@ -201,14 +205,14 @@ impl Functor<'_> {
         );
     }
 
-    /// The values that are the same everywhere, and those of a row.
+    /// Declares the values that are the same everywhere, and those per row.
     fn members(&self, out: &mut String) {
         for value in self.kernel.live_of(Kind::Uniform).chain(self.kernel.live_of(Kind::Row)) {
             let _ = writeln!(out, "    {} v{};", expr::register(self.kernel.graph.dtype(value)), value.0);
         }
     }
 
-    /// Whether every input per element lies packed, as an expression that is the same in every lane.
+    /// The expression that says whether every input per element lies packed. It is the same in every lane.
     fn packed(&self) -> String {
         let read = (0..self.passes.len()).flat_map(|number| inputs_of(self.kernel, &self.passes[number].needs));
         let mut inputs: Vec<usize> = read.map(|input| self.kernel.input(input)).collect();
@@ -245,7 +249,7 @@ impl Functor<'_> {
             let (at, storage) = input(value);
             format!("by.template of<{storage}>(in.x{}, {});", value.0, place(at))
         });
-        // What may be in a tile: `load_turned` finds it there.
+        // Inputs that may be in a tile; `load_turned` reads them there.
         let tiled = direct.iter().filter(|&&value| !step.kept(kernel, value)).map(|&value| {
             let ((at, storage), array) = (input(value), format!("in.x{}", value.0));
             let tile = format!("(const {storage}*)tiles[a.tensor[{at}].mode - fuse::TILED]");
@@ -323,7 +327,7 @@ impl Functor<'_> {
         }
     }
 
-    /// Tells the compiler what a launch has seen to that takes packed tensors only.
+    /// Renders what a kernel may assume that is only launched with packed tensors, so that the compiler leaves the other modes out.
     fn assume_packed(&self, out: &mut String) {
         let (graph, plan) = (self.kernel.graph, self.kernel.plan);
         out.push_str("    RF_FN void assume_packed(const FusedArgs& a) const {\n");
@@ -340,7 +344,7 @@ impl Functor<'_> {
         out.push_str("    }\n");
     }
 
-    /// Inputs of two neighbouring rows. All words of 16 bits are under way before any of them is made a number.
+    /// Renders the reading of inputs of two neighbouring rows. All 16-bit words are on the way before any of them is converted.
     fn read_rows(&self, out: &mut String) {
         let graph = self.kernel.graph;
         let (halves, others): (Vec<Value>, Vec<Value>) =
@@ -381,7 +385,7 @@ impl Functor<'_> {
 }
 
 impl Step<'_> {
-    /// The text of a step's elements: reductions' go to `folds`, outputs' to `to`.
+    /// Renders the loop over a step's elements. Operands of reductions go to `folds`, outputs to `to`.
     pub fn render(&self, kernel: &Kernel<'_>, in_words: &dyn Fn(Value) -> bool, indent: &str, out: &mut String) {
         let (computed, width) = (self.computed(kernel), self.width);
         for &value in &computed {
@@ -425,7 +429,7 @@ impl Step<'_> {
         let _ = writeln!(out, "{indent}}}");
     }
 
-    /// What the pass computes or reads, rather than finding it kept.
+    /// The values that the pass computes or reads, because they are not kept from an earlier pass.
     fn computed(&self, kernel: &Kernel<'_>) -> Vec<Value> {
         self.pass.needs.iter().copied().filter(|&value| self.computes(kernel, value)).collect()
     }
@@ -439,7 +443,7 @@ impl Step<'_> {
         (self.keeps && kernel.plan.kept[value.at()]) || (self.preloaded && input())
     }
 
-    /// The array in which a value per element is, if it is in one and not computed by this pass.
+    /// The array that has a value per element; `None` if this pass computes it in the loop.
     pub fn array(&self, kernel: &Kernel<'_>, value: Value) -> Option<String> {
         let input = matches!(kernel.graph.nodes[value.at()].0, Node::Input(_));
         match (self.kept(kernel, value), input) {
@@ -449,8 +453,8 @@ impl Step<'_> {
         }
     }
 
-    /// The array of dividends and the divisor of a quotient of floats that is computed before the element loop: where the dividends are
-    /// there and share the divisor.
+    /// For a quotient of floats that is computed before the loop over elements, the array of dividends and the divisor. That needs all
+    /// dividends in an array, and one divisor for all. `None` for any other value.
     fn divides(&self, kernel: &Kernel<'_>, value: Value) -> Option<(String, Value)> {
         let (Node::Binary(Binary::Div, a, b), DType::F32) = kernel.graph.nodes[value.at()] else { return None };
         let shared = kernel.plan.kinds[a.at()] == Kind::Full && kernel.plan.kinds[b.at()] < Kind::Full;
@@ -458,7 +462,7 @@ impl Step<'_> {
         apart.then(|| self.array(kernel, a)).flatten().map(|from| (from, b))
     }
 
-    /// The text of a value in the element loop.
+    /// The expression of a value in the loop over elements.
     fn name(&self, kernel: &Kernel<'_>, value: Value) -> String {
         if kernel.plan.kinds[value.at()] != Kind::Full {
             return format!("v{}", value.0);
@@ -505,7 +509,7 @@ impl Step<'_> {
     }
 }
 
-/// Statements in text, one a line.
+/// Renders statements, one per line.
 fn lines(indent: &str, statements: impl Iterator<Item = String>) -> String {
     statements.map(|statement| format!("{indent}{statement}\n")).collect()
 }
@@ -514,7 +518,7 @@ fn inputs_of(kernel: &Kernel<'_>, values: &[Value]) -> Vec<Value> {
     values.iter().copied().filter(|&value| super::room::is_input(kernel.graph, value)).collect()
 }
 
-/// Declares `x…[width]` for values; with `halves`, 16-bit floats are kept two in a register, else as pairs are.
+/// Declares an array `x…` of `width` elements for each value. With `halves` 16-bit floats lie two in a register, else as pairs have them.
 pub(super) fn arrays(
     kernel: &Kernel<'_>,
     values: &[Value],
@@ -538,7 +542,7 @@ pub(super) fn arrays(
     }
 }
 
-/// Declares `y…[width]` for what a pass stores.
+/// Declares an array `y…` of `width` elements for each output that a pass stores.
 pub(super) fn written_arrays(kernel: &Kernel<'_>, pass: &Pass, width: usize, indent: &str, out: &mut String) {
     for &slot in &pass.stores {
         let dtype = kernel.graph.dtype(kernel.graph.outputs[slot]);

@@ -1,26 +1,26 @@
-// columns.h: lanes across rows, for rows whose elements are far apart but whose neighbours are side by side. Follows schedule.h.
+// columns.h: a lane takes a row, for rows that lie side by side, so that the elements of one row are far apart. Follows schedule.h.
 //
 // A workgroup takes as many rows as a wave has lanes. Chunk by chunk, each of its waves runs through some chains of every row, one
-// after another, which leaves the loops to the scalar unit; the waves' subtrees meet in LDS. `columns_wide` has two neighbouring rows
-// to a lane, so that a wave reads twice as much at once.
+// after another, so that the loops are the scalar unit's work. The waves' subtrees are combined in LDS. In `columns_wide` a lane has two
+// neighbouring rows, so that a wave reads twice as much at once.
 namespace rf {
 namespace fuse {
 
-// What a wave of a workgroup of G::WAVES at most has to do.
+// The share of a wave in a workgroup of at most G::WAVES waves.
 template <class G, int CHAINS_LEAST> struct ColumnWaves {
     u32 wave, waves, own_chains;
 
     RF_FN explicit ColumnWaves(const typename G::Args& a) {
         wave = uniform(thread_y());
         waves = 1u << a.space.lanes_log2;
-        // Chains beyond the quads of a short row have nothing.
+        // A short row has fewer quads than chains; the other chains have nothing to fold.
         const index_t used = a.space.quads < a.space.chains ? a.space.quads : a.space.chains;
         own_chains = CHAINS_LEAST;
         while (own_chains * waves < (u32)used) own_chains *= 2;
     }
 };
 
-// A chain, the subtree of a wave's chains, and that of the chunks.
+// The accumulators of a lane: a chain, the subtree of its wave's chains, and the tree over chunks.
 template <class G> struct ColumnChain {
     template <class R> struct State : Chains<1>::template State<R> {
         typename R::A levels[G::CHAIN_LEVELS + 1], chunks[G::CHUNK_LEVELS + 1];
@@ -78,7 +78,7 @@ template <class G> RF_FN void columns(const typename G::Args& a, u32 group) {
     }
 }
 
-// The chains of two rows that a lane runs through at once, and the subtree of a wave's.
+// The accumulators of a lane with two rows: the chains of each that it runs through at once, and the subtree of its wave's chains.
 template <class G> struct WideChain {
     template <class R> struct State {
         typedef typename R::A A;
@@ -104,7 +104,7 @@ template <class G> struct WideChain {
     };
 };
 
-// For rows of one chunk, of which nothing but sums of elements is made.
+// The same with two rows a lane, for rows of one chunk and graphs with one pass and outputs per row only.
 template <class G> RF_FN void columns_wide(const typename G::Args& a, u32 group) {
     const int ROWS = 2;
     __shared__ u64 scratch[G::WAVES * ARCH_WAVE_SIZE];

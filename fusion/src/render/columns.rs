@@ -1,4 +1,5 @@
-//! [`super::Schedule::Columns`]: lanes across rows, for rows whose elements are far apart but whose neighbours are side by side.
+//! [`super::Schedule::Columns`] and its like: a lane takes a row, for rows that lie side by side, so that the elements of one row are far
+//! apart.
 
 use super::body::{Form, Reads};
 use super::{COLUMN_CHAINS, COLUMN_LEVELS, COLUMN_WAVES, Kernel};
@@ -18,23 +19,23 @@ pub(super) fn render(kernel: &Kernel<'_>, out: &mut String) {
     kernel.instantiate(&form, include_str!("columns.h"), (&bounds, "columns"), out);
 }
 
-/// Rows of a lane in [`super::Schedule::ColumnsWide`].
+/// How many neighbouring rows a lane takes in [`super::Schedule::ColumnsWide`].
 pub(crate) const WIDE: usize = 2;
 
-/// Chains that a lane runs through at once there, at least.
+/// The fewest chains that a lane runs through at once there.
 pub(crate) const WIDE_CHAINS: usize = 4;
 
-/// Most waves of a workgroup there: a lane needs registers for so many rows.
+/// The most waves of a workgroup there, because a lane needs registers for several rows.
 pub(crate) const WIDE_WAVES: usize = 8;
 
-/// Workgroups of a compute unit that the registers of a lane are to leave room for there: H200, gradients of norms, four take more
-/// time, since registers go to memory.
+/// How many workgroups shall run on a compute unit at once there, which limits a lane's registers. On an H200 gradients of norms take
+/// longer with four, because registers are spilled to memory.
 const WIDE_GROUPS: usize = 3;
 
 const _: () = assert!(WIDE == 2, "columns.h has two rows to a lane");
 
-/// Whether lanes may take [`WIDE`] neighbouring rows at once, as far as the graph goes: nothing but values per row is made, and nothing
-/// is looked up.
+/// Whether the graph lets lanes take [`WIDE`] neighbouring rows at once: it must have one pass, only outputs per row, no lookups, and
+/// inputs of at most 4 bytes.
 pub(crate) fn can_be_wide(graph: &Graph, plan: &Plan) -> bool {
     let is_looked_up = |at: usize| plan.live[at] && graph.nodes[at].0.is_lookup();
     let narrow = |value: &Value| graph.dtype(*value).size_bytes() <= 4;
@@ -46,7 +47,7 @@ pub(crate) fn can_be_wide(graph: &Graph, plan: &Plan) -> bool {
         && inputs.map(|at| Value(at as u32)).all(|value| narrow(&value))
 }
 
-/// As [`render`], with [`WIDE`] neighbouring rows to a lane, which it reads in one access, for rows of one chunk.
+/// As [`render`], for rows of one chunk. A lane takes [`WIDE`] neighbouring rows, and reads their elements in one access.
 pub(super) fn render_wide(kernel: &Kernel<'_>, out: &mut String) {
     let constants = vec![
         ("WAVES", WIDE_WAVES),
@@ -63,7 +64,8 @@ pub(super) fn render_wide(kernel: &Kernel<'_>, out: &mut String) {
 /// Waves of a workgroup in [`super::Schedule::SplitColumns`] and [`super::Schedule::SplitColumnsWide`].
 pub(crate) const SPLIT_WAVES: usize = 8;
 
-/// Some chains of a chunk a workgroup, of `rows` neighbouring rows a lane, for [`super::Schedule::Join`] to add up.
+/// Renders the kernel in which a workgroup sums some chains of a chunk, with `rows` neighbouring rows a lane.
+/// [`super::Schedule::Join`] adds the totals.
 pub(super) fn render_split(kernel: &Kernel<'_>, rows: usize, out: &mut String) {
     let constants = vec![
         ("WAVES", SPLIT_WAVES),

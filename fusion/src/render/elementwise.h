@@ -1,9 +1,9 @@
-// elementwise.h: lanes stride over the vectors of the whole space. Follows schedule.h.
+// elementwise.h: lanes walk over the vectors of the whole space. Follows schedule.h.
 namespace rf {
 namespace fuse {
 
-// Where vector `item` is: sets the offsets, and gives its number along the last axis. That axis in vectors is axis 0; where it is
-// the only one, an item is a vector's number.
+// Sets the offsets for vector `item`, and gives its number along the last axis. Axis 0 of the space counts the vectors of the last axis;
+// if it is the only axis, `item` is that number.
 template <class G> RF_FN index_t locate_vector(G& g, const typename G::Args& a, index_t item) {
     index_t outer = 0, inner = item;
     if (a.space.rank > 1) {
@@ -31,7 +31,7 @@ template <class G> RF_FN void elementwise(const typename G::Args& a, u32 group) 
     }
 }
 
-// BATCH vectors at a time: all are read before any is computed, so that more is under way.
+// The same for BATCH vectors at a time. All are read before any is computed, so that more loads are under way.
 template <class G> RF_FN void elementwise_batched(const typename G::Args& a, u32 group) {
     const int BATCH = 2;
     G g;

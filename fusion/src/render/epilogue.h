@@ -1,26 +1,26 @@
-// epilogue.h: a graph as the end of another kernel. That kernel is the schedule: it says which lane has which elements of its result.
-// An end is started at the result's first element, moved along its axes, which count from the last, and given elements from there.
-// Follows fuse.h.
+// epilogue.h: a graph as the epilogue of another kernel, which decides which lane has which elements of its result. The kernel starts
+// the epilogue at the result's first element, moves it along the result's axes, which count from the last, and hands it elements from
+// there on. Follows fuse.h.
 //
 // A functor G that takes single elements (`EndOfElements`) has
 //
-//   Result                       an element of the kernel's result in memory
-//   Written                      what is stored of an element
+//   Result                       the type of the kernel's result in memory
+//   Written                      the values of an element that are stored
 //   step(args, down, right, result, written)
-//                                reads what else there is of an element some lines down and columns right, and computes it
+//                                reads the other tensors for the element some lines down and columns right, and computes it
 //   write(args, down, right, written)
 //                                stores it
 namespace rf {
 namespace fuse {
 
-// A tensor of the result's shape as the launch describes it: the element at coordinates 0, and bytes from one to the next along each
-// axis.
+// A tensor of the result's shape in the arguments of a launch: the address of the element at coordinates 0, and the bytes from one
+// element to the next along each axis.
 struct EndTensor {
     u64 base;
     i64 stride[8];
 };
 
-// What a functor begins with: where the kernel stands in each tensor.
+// The base of a functor: where the kernel is in each tensor.
 template <class ARGS, int TENSORS> struct Standing {
     typedef ARGS Args;
     u64 at[TENSORS];

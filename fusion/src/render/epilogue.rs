@@ -1,4 +1,4 @@
-//! Not a schedule but a functor for another kernel's: what happens to one element of its result. `epilogue.h` says what it has.
+//! Renders an epilogue: a functor, for another kernel, that takes one element of its result. `epilogue.h` says what members it has.
 
 use std::fmt::Write as _;
 
@@ -6,7 +6,7 @@ use super::{HEADER, Kernel, expr};
 use crate::graph::{Graph, Node, Value};
 use crate::plan::{Argument, Plan};
 
-/// `EpilogueArgs`, and `Epilogue` with `start`, `move` and `put`.
+/// Renders `EpilogueArgs`, and `Epilogue` with `start`, `move` and `put`.
 pub(crate) fn epilogue(graph: &Graph, plan: &Plan, arguments: &[Argument]) -> String {
     let kernel = Kernel { graph, plan, arguments: arguments.to_vec(), lookups: Vec::new(), pairs: false, members: 1 };
     let mut out = begin(&kernel, &[]);
@@ -16,7 +16,7 @@ pub(crate) fn epilogue(graph: &Graph, plan: &Plan, arguments: &[Argument]) -> St
     out
 }
 
-/// Headers, `EpilogueArgs`, and of the functor what is the same for every graph. `more` headers follow.
+/// Renders the headers, then those of `more`, then `EpilogueArgs` and the beginning of the functor.
 pub(super) fn begin(kernel: &Kernel<'_>, more: &[&str]) -> String {
     let mut out = String::from("#undef FUSE_WIDE\n#define FUSE_WIDE 1\n");
     out.push_str(HEADER);

@@ -1,14 +1,14 @@
-//! Expressions: what one node computes, in device code, from the text of its operands.
+//! Renders expressions: what one node computes, in device code, from the text of its operands.
 //!
-//! Values in registers are as `fuse.h` has them: 16-bit floats as the float they stand for, bool as `bool`. Whatever could
-//! leave the dtype's values is rounded back by `fuse::fit`.
+//! Values in registers are as `fuse.h` has them: a 16-bit float is a `float` of the same value, a bool a `bool`. A result that may not be
+//! a value of the dtype is rounded to one by `fuse::fit`.
 
 use rocfire_hal::DType;
 
 use crate::graph::{Graph, Kind, Node, Value};
 use crate::op::{Binary, Compare, IndexOp, Reduce, Unary};
 
-/// The type of an element in memory: the prelude's name of it.
+/// The prelude's name for the type of an element in memory.
 pub const fn storage(dtype: DType) -> &'static str {
     match dtype {
         DType::F64 => "double",
@@ -36,7 +36,7 @@ pub(crate) fn register(dtype: DType) -> &'static str {
     }
 }
 
-/// Defines what [`Node::Draw`] calls. An element's word is the same whoever computes it: that of `random.hip`.
+/// Defines the function that [`Node::Draw`] calls. It gives the same word for an element as `random.hip`.
 pub(crate) const DRAW: &str = "RF_FN rf::u32 draw(rf::u64 seed, rf::u64 offset, rf::u64 replay, rf::i64 index) {
     const rf::u64 at = replay ? offset + *(const rf::u64*)replay : offset;
     const rf::Philox block = rf::philox((rf::u64)index >> 2, at, seed);
@@ -45,7 +45,7 @@ pub(crate) const DRAW: &str = "RF_FN rf::u32 draw(rf::u64 seed, rf::u64 offset, 
 }
 ";
 
-/// Defines what [`check`] calls: an index as it is, told of where it is outside.
+/// Defines the function that [`check`] calls. It returns the index, and reports one outside its axis.
 pub(crate) const CHECK: &str = "RF_CHECKS_INDICES
 template <rf::u64 A, rf::u64 B, rf::u64 C> RF_FN rf::i64 check_index(rf::i64 index, rf::i64 extent, bool there) {
     if (there && (rf::u64)index >= (rf::u64)extent) rf::tell_index<A, B, C>(rf_index_record, index, extent);
@@ -53,14 +53,14 @@ template <rf::u64 A, rf::u64 B, rf::u64 C> RF_FN rf::i64 check_index(rf::i64 ind
 }
 ";
 
-/// Whether a node calls what [`BELOW`] defines.
+/// Whether a node calls the function that [`BELOW`] defines.
 pub(crate) fn is_below(node: Node, dtype: DType) -> bool {
     dtype == DType::F32 && matches!(node, Node::Unary(Unary::ExpBelow, _))
 }
 
-/// Defines [`Unary::ExpBelow`] of floats. The device's own power of two takes h = x log2(e), rounded; r = x - h ln 2 is what the
-/// rounding left, below 2^-17, so that e^r is 1 + r. That ln 2 is rounded too moves r by h 2^-29: 2 units in the last place at the
-/// far end. The bound keeps h finite: what is below it is zero.
+/// Defines [`Unary::ExpBelow`] for floats. The device's own power of two takes h = x log2(e), rounded. What the rounding left out is
+/// r = x - h ln 2, which is below 2^-17, so that e^r is 1 + r. As ln 2 is rounded too, r is off by h 2^-29, which is 2 units in the last
+/// place at the far end. The bound keeps h finite; the result for anything below it is zero.
 pub(crate) const BELOW: &str = "RF_FN float exp_below(float x) {
     const float above = rf::max_of_either_zero(x, -105.0f);
     const float h = above * 0x1.715476p+0f;
@@ -70,12 +70,12 @@ pub(crate) const BELOW: &str = "RF_FN float exp_below(float x) {
 }
 ";
 
-/// Whether two values of a dtype share a register where they are kept.
+/// Whether two values of a dtype lie in one register where they are kept.
 pub(crate) fn is_half(dtype: DType) -> bool {
     matches!(dtype, DType::F16 | DType::BF16)
 }
 
-/// The functor of a reduction, with accumulator, neutral element and finish.
+/// The functor of a reduction in `reductions.h`.
 pub(crate) fn reduction(op: Reduce, dtype: DType) -> String {
     let name = match op {
         Reduce::Sum => "SumOf",
@@ -89,10 +89,10 @@ pub(crate) fn reduction(op: Reduce, dtype: DType) -> String {
     format!("fuse::{name}<{}>", storage(dtype))
 }
 
-/// The expression of an operator node. `name` gives the text of an operand, `kinds` how each node varies.
+/// The expression of an operator node. `name` gives the text of an operand, `kinds` the kind of each node.
 ///
 /// # Panics
-/// For inputs, indices and reductions, which are no expressions of their operands: the schedules place them.
+/// For inputs, indices and reductions: they are no expressions of their operands, and schedules render them.
 pub(crate) fn expression(graph: &Graph, kinds: &[Kind], value: Value, name: impl Fn(Value) -> String) -> String {
     let (node, dtype) = graph.nodes[value.at()];
     match node {
@@ -123,12 +123,12 @@ pub(crate) fn expression(graph: &Graph, kinds: &[Kind], value: Value, name: impl
     }
 }
 
-/// An index that is told of where it is `there` and outside.
+/// The expression of a checked index. It is reported if it is outside `extent` and the expression `there` holds.
 pub(crate) fn check(op: IndexOp, index: &str, extent: &str, there: &str) -> String {
     format!("check_index<RF_LETTERS(\"{op}\")>({index}, {extent}, {there})")
 }
 
-/// The expression of a 16-bit float before it is rounded to that, where rounding is the last thing that happens.
+/// The expression of a 16-bit float before it is rounded to 16 bits; `None` if its expression does not end with that rounding.
 pub(crate) fn unrounded(graph: &Graph, kinds: &[Kind], value: Value, name: impl Fn(Value) -> String) -> Option<String> {
     let (node, dtype) = graph.nodes[value.at()];
     if !is_half(dtype) {
@@ -154,7 +154,7 @@ pub(crate) fn unrounded(graph: &Graph, kinds: &[Kind], value: Value, name: impl 
     }
 }
 
-/// Whether a node takes many registers for a while: a function with a polynomial of its own and more than one range.
+/// Whether a node takes many registers while it is computed, as a function with a polynomial of its own and several ranges does.
 pub(crate) fn is_heavy(node: Node) -> bool {
     match node {
         Node::Unary(op, _) => op.rounds() && !matches!(op, Unary::Log | Unary::Sqrt | Unary::Rsqrt),
@@ -178,7 +178,7 @@ pub(crate) fn is_heavy(node: Node) -> bool {
 fn unary(op: Unary, dtype: DType, a: &str) -> String {
     let s = storage(dtype);
     let rounded = |function: &str| format!("fuse::fit<{s}>(rf::{function}({a}))");
-    // An integral value of a float dtype is a value of that dtype: nothing to round.
+    // An integer between values of a float dtype is a value of that dtype, so there is nothing to round.
     let exact = |function: &str| format!("rf::{function}({a})");
     match op {
         Unary::Neg => format!("fuse::Number<{s}>::neg({a})"),

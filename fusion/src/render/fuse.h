@@ -1,4 +1,4 @@
-// fuse.h: what generated kernels stand on: where tensors are, how elements are read and written, what each operator
+// fuse.h: what all generated kernels use: where tensors lie, how elements are read and written, what each operator
 // computes. Follows the prelude; reductions.h follows it, then the generated kernel.
 //
 // FUSE_WIDE chooses 64-bit offsets, for tensors that span 4 GiB or more.
@@ -13,10 +13,10 @@ namespace fuse {
 
 // --- places ---
 
-// A tensor as the launch describes it. Offsets and strides are in bytes, modulo 2^bits of index_t: a negative stride wraps.
-// stride[0] belongs to the last axis.
-// From TILED on, the number of the tile in LDS that the tensor is read through.
+// How a tensor is read along the last axis. From TILED on, the mode also gives the number of the tile in LDS through which it is read.
 enum Mode { SPLAT = 0, PACKED = 1, STRIDED = 2, TILED = 3 };
+// A tensor in the arguments of a launch. Offsets and strides are in bytes, modulo 2^bits of index_t, so that a negative stride wraps;
+// stride[0] is that of the last axis.
 struct Tensor {
     u64 base;       // lowest address that is touched
     index_t start;  // from there to the element at coordinates 0
@@ -67,7 +67,7 @@ template <int K> RF_FN void locate(const Space& space, const Tensor (&tensor)[K]
     locate_from<1>(space, tensor, rest, offset);
 }
 
-// The same, keeping the coordinates. Their array is indexed by constants only, which keeps it in registers.
+// The same, which also keeps the coordinates. Their array is indexed by constants only, so that it stays in registers.
 template <int K>
 RF_FN void locate(const Space& space, const Tensor (&tensor)[K], index_t rest, index_t (&offset)[K], index_t (&at)[8]) {
 #pragma unroll
@@ -88,8 +88,8 @@ RF_FN void locate(const Space& space, const Tensor (&tensor)[K], index_t rest, i
 
 // --- elements in memory and in registers ---
 
-// A value in a register: 16-bit floats as the float they stand for, a bool as a bool. `fit` rounds to S what an operator
-// made; `put` writes a value that is one of S already.
+// A value in a register: a 16-bit float as a float of the same value, a bool as a bool. `fit` rounds the result of an operator to S;
+// `put` converts a value that is one of S already for memory.
 template <class S> struct Reg {
     typedef S type;
     RF_FN static S get(S x) { return x; }
@@ -115,7 +115,7 @@ template <> struct Reg<bool8> {
     RF_FN static bool8 put(bool x) { bool8 y; y.bits = x ? 1 : 0; return y; }
 };
 
-// The address is known to be global memory: without that, every access would be a slower generic one.
+// Tells the compiler that the address is one of global memory: otherwise every access would be a slower generic one.
 RF_FN char* memory(u64 base) {
 #if RF_DEVICE_AMD
     return (char*)(__attribute__((address_space(1))) char*)base;
@@ -131,10 +131,10 @@ template <class S> RF_FN void store_one(const Tensor& tensor, index_t offset, ty
     *(S*)(memory(tensor.base) + offset) = Reg<S>::put(value);
 }
 
-// Elements that one memory instruction moves when N of them are side by side.
+// How many of N elements that lie side by side one memory instruction moves.
 template <class S, int N> struct Chunk { static const int value = N * sizeof(S) <= 16 ? N : 16 / (int)sizeof(S); };
 
-// M neighbours between memory and registers in one access.
+// Moves M neighbours between memory and registers in one access.
 template <class S, int M> struct Neighbours {
     typedef typename Reg<S>::type T;
     RF_FN static void get(T* to, const char* from) {
@@ -149,7 +149,7 @@ template <class S, int M> struct Neighbours {
         store<M>((S*)to, part);
     }
 };
-// bf16 in words of two: each half is the upper half of a float.
+// bf16 neighbours in words of two: each half of a word is the upper half of a float.
 template <int M> struct HalfFloats {
     RF_FN static void get(float* to, const char* from) {
         const Vec<u32, M / 2> part = load<M / 2>((const u32*)from);
@@ -179,14 +179,15 @@ template <> struct Neighbours<bf16, 2> : HalfFloats<2> {};
 template <> struct Neighbours<bf16, 4> : HalfFloats<4> {};
 template <> struct Neighbours<bf16, 8> : HalfFloats<8> {};
 
-// N elements along the last axis that lie side by side, all of them there. No branch stands between one such load and
-// the next, so that many are under way at once.
+// Reads N elements along the last axis that lie side by side and all exist. No branch stands between one such load and the next, so
+// that many are under way at once.
 template <class S, int N> RF_FN void load_packed(typename Reg<S>::type (&to)[N], const Tensor& tensor, index_t offset) {
     const int M = Chunk<S, N>::value;
 #pragma unroll
     for (int e = 0; e < N; e += M) Neighbours<S, M>::get(to + e, memory(tensor.base) + (index_t)(offset + e * sizeof(S)));
 }
-// N elements of a 16-bit float as memory has them, two in a register: half of what they take as floats. They are put in order.
+// N elements of a 16-bit float as they are in memory, two in a register, which is half of what they take as floats. They must be put
+// in order, first to last.
 template <class S> struct Half;
 template <> struct Half<bf16> {
     RF_FN static float low(u32 word) { return bit_cast<float>(word << 16); }
@@ -222,8 +223,8 @@ template <class S, int N> RF_FN void load_packed(Halves<S, N>& to, const Tensor&
     }
 }
 
-// What a launch reads once and writes once need not stay in a cache, where it would take the place of what is read again. Those are
-// accesses of 16 bytes; others are as any.
+// Accesses past the caches, for data that a launch reads or writes once: in a cache it would take the place of data that is read again.
+// Only accesses of 16 bytes have such a form.
 template <int N> struct Once {
     RF_FN static Vec<u32, N> get(const u32* from) { return load<N>(from); }
     RF_FN static void put(u32* to, const Vec<u32, N>& words) { store<N>(to, words); }
@@ -245,7 +246,7 @@ template <> struct Once<4> {
     }
 };
 #endif
-// As load_packed.
+// As load_packed, past the caches.
 template <class S, int N> RF_FN void load_once(typename Reg<S>::type (&to)[N], const Tensor& tensor, index_t offset) {
     load_packed<S>(to, tensor, offset);
 }
@@ -260,7 +261,7 @@ template <class S, int N> RF_FN void load_once(Halves<S, N>& to, const Tensor& t
     }
 }
 
-// N elements along the last axis, all of them there. The mode is the same in every lane.
+// Reads N elements along the last axis that all exist. The mode is the same in every lane.
 template <class S, int N> RF_FN void load_full(typename Reg<S>::type (&to)[N], const Tensor& tensor, index_t offset) {
     if (tensor.mode == PACKED) {
         load_packed<S>(to, tensor, offset);
@@ -273,7 +274,7 @@ template <class S, int N> RF_FN void load_full(typename Reg<S>::type (&to)[N], c
         for (int e = 0; e < N; ++e) to[e] = load_one<S>(tensor, offset + (index_t)e * tensor.stride[0]);
     }
 }
-// The first `count` of N elements, which may be none; the others are zero.
+// Reads the first `count` of N elements, which may be none; the others become zero.
 template <class S, int N>
 RF_FN void load_part(typename Reg<S>::type (&to)[N], const Tensor& tensor, index_t offset, u32 count) {
 #pragma unroll
@@ -282,7 +283,7 @@ RF_FN void load_part(typename Reg<S>::type (&to)[N], const Tensor& tensor, index
         if ((u32)e < count) to[e] = load_one<S>(tensor, offset + (index_t)e * tensor.stride[0]);
     }
 }
-// The first `count` of N elements along the last axis at V places that are neighbours along axis 1, or the same place; zeros behind.
+// The same for V lines, which are neighbours along axis 1, or the same line if the tensor is broadcast there.
 template <class S, int V, int N>
 RF_FN void load_across(typename Reg<S>::type (&to)[V][N], const Tensor& tensor, index_t offset, u32 count) {
     const char* from = memory(tensor.base);
@@ -306,7 +307,7 @@ RF_FN void load_across(typename Reg<S>::type (&to)[V][N], const Tensor& tensor, 
             for (int e = 0; e < N; ++e) to[v][e] = one[e];
     }
 }
-// As load_packed.
+// Writes N elements as load_packed reads them.
 template <class S, int N>
 RF_FN void store_packed(const typename Reg<S>::type (&from)[N], const Tensor& tensor, index_t offset) {
     const int M = Chunk<S, N>::value;
@@ -331,11 +332,11 @@ RF_FN void store_part(const typename Reg<S>::type (&from)[N], const Tensor& tens
     for (int e = 0; e < N; ++e)
         if ((u32)e < count) store_one<S>(tensor, offset + (index_t)e * tensor.stride[0], from[e]);
 }
-// The axis of a tensor that an index counts along: bytes from one element to the next, and how many there are.
+// The axis of a tensor along which a lookup's index counts: bytes from one element to the next, and how many elements there are.
 struct Reach {
     index_t stride, extent;
 };
-// The element at `index` from `offset` on. What is not `there`, and an index outside, give zero and read nothing.
+// The element at `index` from `offset` on. If the element is not `there`, or the index is outside, it is zero and nothing is read.
 template <class S>
 RF_FN typename Reg<S>::type look_up(const Tensor& tensor, index_t offset, const Reach& reach, i64 index, bool there) {
     typename Reg<S>::type value = typename Reg<S>::type();
@@ -358,7 +359,7 @@ template <class S, int N> RF_FN void load_part(Halves<S, N>& to, const Tensor& t
 #pragma unroll
     for (int e = 0; e < N; ++e) to.put(e, each[e]);
 }
-// How many of the `width` elements from `column` on are inside `extent`.
+// How many of the `width` elements from `column` on lie inside `extent`.
 RF_FN u32 window(index_t column, index_t extent, u32 width) {
     const index_t left = column < extent ? extent - column : 0;
     return left < width ? (u32)left : width;
@@ -366,10 +367,10 @@ RF_FN u32 window(index_t column, index_t extent, u32 width) {
 
 // --- tiles ---
 
-// A square of SIDE x SIDE elements of a tensor whose neighbours lie along axis 1 goes through LDS, so that it is read along
-// that axis and used along axis 0. A line of the tile is one coordinate of axis 0; the element more that a line has spreads
-// the elements of a column over the banks. `wide` lines and `deep` elements of each are there; the rest is zero. All loads
-// come before the stores, so that they are under way together.
+// Loads a square of SIDE x SIDE elements into LDS, of a tensor whose neighbours lie along axis 1, so that it is read along that axis
+// and used along axis 0. A line of the tile is one coordinate of axis 0. A line has one element more than SIDE, which spreads the
+// elements of a column over the banks. `wide` lines exist, and `deep` elements of each; the rest is zero. All loads come before the
+// stores, so that they are under way together.
 template <class S, int SIDE, int THREADS>
 RF_FN void load_tile(S* tile, const Tensor& tensor, index_t offset, u32 wide, u32 deep) {
     const int EACH = SIDE * SIDE / THREADS;
@@ -392,7 +393,7 @@ RF_FN void load_tile(S* tile, const Tensor& tensor, index_t offset, u32 wide, u3
 #pragma unroll
     for (int i = 0; i < EACH; ++i) tile[(line + i * (THREADS / SIDE)) * (SIDE + 1) + place] = part[i];
 }
-// N neighbours along axis 0 from a tile.
+// Reads N neighbours along axis 0 from a tile.
 template <class S, int SIDE, int N>
 RF_FN void load_turned(typename Reg<S>::type (&to)[N], const S* tile, u32 column, u32 row) {
 #pragma unroll
@@ -407,13 +408,13 @@ template <> struct IsFloat<float> { static const bool value = true; };
 template <> struct IsFloat<f16> { static const bool value = true; };
 template <> struct IsFloat<bf16> { static const bool value = true; };
 
-// Integers compute modulo 2^32 or 2^64 without a sign, because overflow of a signed type is undefined.
+// The type that integers compute in: unsigned, modulo 2^32 or 2^64, because overflow of a signed type is undefined.
 template <class S> struct Unsigned { typedef u32 type; };
 template <> struct Unsigned<i64> { typedef u64 type; };
 template <> struct Unsigned<u64> { typedef u64 type; };
 
 template <class S> RF_FN typename Reg<S>::type fit(typename Reg<S>::type x) { return Reg<S>::fit(x); }
-// The register form of a number that rf::cast made.
+// A number in another type, as registers hold it.
 template <class To, class From> RF_FN typename Reg<To>::type convert(From x) { return Reg<To>::get(rf::cast<To>(x)); }
 template <class S> RF_FN typename Reg<S>::type from_bits(u64 bits) {
     S x;
@@ -421,14 +422,14 @@ template <class S> RF_FN typename Reg<S>::type from_bits(u64 bits) {
     return Reg<S>::get(x);
 }
 
-// Functions whose 16-bit result leaves room for a cheaper form than float's: here to 2^-17 before the rounding, which is half
+// Functions that have a cheaper form for a 16-bit result: here with an error of 2^-17 before the rounding. After it that is half
 // a unit in the last place and 4/1000 of one.
 template <class S> struct Function {
     typedef typename Reg<S>::type T;
     RF_FN static T exp(T x) { return rf::exp(x); }
 };
 struct HalfFunction {
-    // The square of the root, which is no subnormal where its square is one: the device's power of two makes those zero.
+    // The square of the root. The device's power of two gives zero for a subnormal result, and the root is none where its square is.
     RF_FN static float exp(float x) {
         const float root = exp2_fast(x * 0x1.715476p-1f);
         return root * root;
@@ -437,16 +438,16 @@ struct HalfFunction {
 template <> struct Function<f16> : HalfFunction {};
 template <> struct Function<bf16> : HalfFunction {};
 
-// Quotients. Those of 16-bit floats go through the divisor's reciprocal, which is made once for all that share it. What
-// depends on the divisor alone is written apart from the rest, so that the compiler sees it.
+// Quotients. Those of 16-bit floats are products with the divisor's reciprocal, which is computed once for all elements that share
+// the divisor. What depends on the divisor alone is written apart from the rest, so that the compiler sees that.
 template <class S> struct Quotient {
     typedef typename Reg<S>::type T;
     RF_FN static T of(T a, T b) { return a / b; }
     RF_FN static T by(T a, T b) { return a / b; }
     RF_FN static T inverse(T b) { return (T)1 / b; }
 };
-// A power of two has an exact reciprocal, and the product rounds as the quotient does. Where the divisor is the same for all
-// lanes, so is the branch, which spares them the division.
+// A power of two has an exact reciprocal, and the product rounds as the quotient does. If the divisor is the same for all
+// lanes, so is the branch, and it spares them the division.
 template <> struct Quotient<float> {
     RF_FN static float of(float a, float b) { return a / b; }
     RF_FN static float by(float a, float b) {
@@ -458,10 +459,11 @@ template <> struct Quotient<float> {
     }
     RF_FN static float inverse(float b) { return 1.0f / b; }
 };
-// Quotients of N dividends that share a divisor, each with the bits of a / b: the product with the divisor's reciprocal, corrected by the
-// remainder once to be off by less than a unit in the last place, and once more, which rounds it as the quotient is (Markstein,
-// "Computation of elementary functions on the IBM RISC System/6000 processor", 1990). That asks for remainders that are exact: the
-// divisor is positive and of a moderate size, and so is each dividend, or it is zero, whose sign is kept. Otherwise all are divided.
+// Quotients of N dividends that share a divisor, each with the bits of a / b. The product with the divisor's reciprocal is corrected by
+// the remainder twice: after the first time it is off by less than a unit in the last place, and the second time rounds it as the
+// quotient is (Markstein, "Computation of elementary functions on the IBM RISC System/6000 processor", 1990). The remainders must be
+// exact for that: the divisor must be positive and of moderate size, and each dividend of moderate size or zero, whose sign is kept.
+// Otherwise all are divided.
 template <int N> RF_FN void divide_each(float (&to)[N], const float (&from)[N], float by) {
     const float reciprocal = 1.0f / by;
     bool odd = !(by > 0x1p-60f && by < 0x1p60f);
@@ -477,9 +479,9 @@ template <int N> RF_FN void divide_each(float (&to)[N], const float (&from)[N], 
         for (int e = 0; e < N; ++e) to[e] = from[e] / by;
     }
 }
-// A quotient of two values of 8 bits is at least 2^-17 of itself away from where the rounding to 8 bits changes, and never
-// there: what follows is off by 2^-22 and therefore rounds as the exact one does. Not so where a or the quotient is subnormal:
-// there a tie may go the other way. The divisor is scaled into the range where it has a reciprocal.
+// A quotient of two values of 8 bits is never a number where the rounding to 8 bits changes; it is at least 2^-17 of itself away from
+// one. The result here is off by 2^-22, and therefore rounds as the exact one does. If a or the quotient is subnormal, a tie may be
+// rounded the other way. The divisor is scaled into the range in which it has a reciprocal.
 template <> struct Quotient<bf16> {
     RF_FN static float of(float a, float b) {
         const float size = rf::abs(b);
@@ -497,8 +499,8 @@ template <> struct Quotient<bf16> {
 #endif
     }
 };
-// With 11 bits that distance is 2^-23, which one correction by the remainder keeps, ties of subnormal quotients included. No
-// value of f16 has a reciprocal out of float's range. Where the quotient is no number, the remainder is none either.
+// With 11 bits that distance is 2^-23. One correction by the remainder is precise enough for it, ties of subnormal quotients
+// included. No value of f16 has a reciprocal outside float's range. If the quotient is no number, neither is the remainder.
 template <> struct Quotient<f16> {
     RF_FN static float of(float a, float b) {
         const float reciprocal = rcp_fast(b);
@@ -509,8 +511,8 @@ template <> struct Quotient<f16> {
     RF_FN static float by(float a, float b) { return of(a, b); }
     RF_FN static float inverse(float b) { return of(1.0f, b); }
 };
-// A product of two values of the type, rounded. Of a product in 32 bits and its rounding to 16, LLVM 22 makes one
-// v_fma_mixlo_f16 that adds +0, which makes +0 of -0; so AMD's devices multiply in 16 bits, which rounds the same number once.
+// A product of two values of the type, rounded. From a product in 32 bits and its rounding to 16, LLVM 22 makes one v_fma_mixlo_f16,
+// which adds +0 and so turns -0 into +0. So AMD's devices multiply in 16 bits, which rounds the same number once.
 template <class S> struct Product {
     typedef typename Reg<S>::type T;
     RF_FN static T of(T a, T b) { return fit<S>(a * b); }
@@ -530,7 +532,7 @@ template <class S, bool FLOAT = IsFloat<S>::value> struct Number {
     RF_FN static T mul(T a, T b) { return Product<S>::of(a, b); }
     RF_FN static T div(T a, T b) { return fit<S>(Quotient<S>::of(a, b)); }
     RF_FN static T inverse(T a) { return fit<S>(Quotient<S>::inverse(a)); }
-    // The bits of `div`, for a divisor that many share.
+    // Gives the bits of `div`, for a divisor that many elements share.
     RF_FN static T div_by(T a, T b) { return fit<S>(Quotient<S>::by(a, b)); }
     RF_FN static T rem(T a, T b) { return fit<S>(rf::floor_mod(a, b)); }
     RF_FN static T pow(T a, T b) { return fit<S>(rf::pow(a, b)); }
@@ -538,8 +540,8 @@ template <class S, bool FLOAT = IsFloat<S>::value> struct Number {
 template <class S> struct Number<S, false> {
     typedef typename Unsigned<S>::type U;
     RF_FN static S neg(S a) { return (S)((U)0 - (U)a); }
-    // The least number is its own magnitude. The plain form becomes PTX's abs.s16, and what widens that is left out by ptxas 13.0,
-    // as if a magnitude were never negative: 32768 of -32768. So there the negative comes from where the compiler does not look.
+    // The least number is its own magnitude. The plain form becomes PTX's abs.s16. ptxas 13.0 leaves out the instruction that widens its
+    // result, as if a magnitude were never negative, and gives 32768 for -32768. So the negative is hidden from the optimiser there.
     RF_FN static S abs(S a) {
 #if !RF_DEVICE_AMD && !defined(RF_HOST)
         if (sizeof(S) < sizeof(i32)) {
@@ -554,7 +556,7 @@ template <class S> struct Number<S, false> {
     RF_FN static S add(S a, S b) { return (S)((U)a + (U)b); }
     RF_FN static S sub(S a, S b) { return (S)((U)a - (U)b); }
     RF_FN static S mul(S a, S b) { return (S)((U)a * (U)b); }
-    // Dividing by 0 or -1 may trap or overflow: both get a divisor of 1 and their own result.
+    // Dividing by 0 or -1 may trap or overflow. So the division is done by 1 instead, and the result is chosen separately.
     RF_FN static bool minus_one(S b) { return (S)-1 < (S)0 && b == (S)-1; }
     RF_FN static S divisor(S b) { return b == (S)0 || minus_one(b) ? (S)1 : b; }
     RF_FN static S div(S a, S b) { return b == (S)0 ? (S)0 : minus_one(b) ? neg(a) : (S)(a / divisor(b)); }

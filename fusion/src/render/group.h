@@ -1,17 +1,16 @@
-// group.h: one workgroup a row, one thread a chain; every pass reads its inputs anew. Follows schedule.h.
+// group.h: a workgroup takes a row, a thread a chain, and every pass reads its inputs again. Follows schedule.h.
 //
-// `split` does the same for some neighbouring chunks of one row and writes their total; `join` adds up those totals and finishes the
-// row.
+// `split` does the same for some neighbouring chunks of one row and writes their total. `join` adds the totals of a row and finishes it.
 namespace rf {
 namespace fuse {
 
-// A chain, and what becomes of a workgroup's chains.
+// The accumulators of a thread's chain, and the trees that combine a workgroup's chains and chunks.
 template <class G> struct GroupChain {
     template <class R> struct State : Chains<1>::template State<R> {
         typedef typename R::A A;
-        // The total of a chunk, the same in every lane; `scratch` is LDS for one value per wave. Every tree waits for the one before it.
+        // The total of a chunk, the same in every lane. `scratch` is LDS for one value per wave; every tree waits for the one before it.
         RF_FN A tree_of_chunk(u64* scratch) { return tree_group<R, G::THREADS>(this->c[0], (A*)scratch); }
-        // The tree over chunks that come one by one, in LDS.
+        // Adds a chunk's total to the tree over chunks, which is in LDS.
         RF_FN void put_chunk(u64* scratch, u64* totals, u32 number) {
             const A own = tree_of_chunk(scratch);
             if (thread_x() == 0) fuse::put_chunk<R>((A*)totals, own, number);
@@ -20,7 +19,7 @@ template <class G> struct GroupChain {
     };
 };
 
-// The quads of the chunk that begins at quad `chunk` which are this thread's chain's. Where all of them are there and packed, BATCH
+// Folds the quads of this thread's chain in the chunk that begins at quad `chunk`. If all of them are whole and packed, BATCH of them
 // are read at once.
 template <class G, class P, class Folds>
 RF_FN void fold_chunk(G& g, const typename G::Args& a, P pass, Folds& folds, index_t chunk, bool packed) {
@@ -77,7 +76,7 @@ template <class G> RF_FN void rows_by_group(const typename G::Args& a, u32 group
                 int at = About::FIRST;
                 visit(folds, [&](auto& fold) RF_INLINE { fold.put_chunk(scratch, totals[at++], number); });
             }
-            // The next write of the totals is behind the barrier of the next tree.
+            // The barrier of the next tree comes before the next write of the totals.
             if (About::REDUCES) barrier();
             int at = About::FIRST;
             visit(folds, [&](auto& fold) RF_INLINE { fold.take_chunks(totals[at++], chunks); });
@@ -88,7 +87,7 @@ template <class G> RF_FN void rows_by_group(const typename G::Args& a, u32 group
     }
 }
 
-// A workgroup's chunks of a row, as they come one by one: G::SPLIT_LEVELS levels of the tree.
+// The tree over the chunks of a row that a workgroup sums one after another, with G::SPLIT_LEVELS levels.
 template <class G> struct SplitChain {
     template <class R> struct State : GroupChain<G>::template State<R> {
         typename R::A levels[G::SPLIT_LEVELS + 1];
@@ -103,7 +102,7 @@ template <class G> struct SplitChain {
     };
 };
 
-// A workgroup takes the `turns` chunks from `group * turns` on of row `group_y`, whose total is a subtree's.
+// A workgroup takes the `turns` chunks from `group * turns` on of row `group_y`. Their total is that of a subtree.
 template <class G> RF_FN void split(const typename G::Args& a, u32 group) {
     __shared__ u64 scratch[G::THREADS / ARCH_WAVE_SIZE];
     G g;
@@ -124,14 +123,14 @@ template <class G> RF_FN void split(const typename G::Args& a, u32 group) {
     visit(folds, [&](auto& fold) RF_INLINE { fold.store(partial(a, reduction++, row, group), number); });
 }
 
-// The totals of a row's chunks.
+// Adds the totals of a row's chunks.
 template <class G> struct JoinChain {
     template <class R> struct State : GroupChain<G>::template State<R> {
         typedef typename R::A A;
-        // 2^32 chunks among 2^8 threads, LEAVES at a time.
+        // Enough levels for 2^32 chunks among 2^8 threads, LEAVES of them at a time.
         static const int LEVELS = 21, LEAVES = 8;
 
-        // A thread takes `per` totals that are neighbours, so that the threads' own go on the same tree.
+        // A thread adds `per` neighbouring totals, so that its result is a subtree of the row's tree.
         RF_FN void finish(const typename G::Args& a, u32 reduction, index_t row, u32 per, u64* scratch) {
             A levels[LEVELS + 1];
             for (u32 turn = 0; turn < per / LEAVES; ++turn) {

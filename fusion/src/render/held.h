@@ -1,14 +1,14 @@
-// held.h: one workgroup a row, one thread a chain or two, and the row stays in registers from pass to pass: it is read once. Follows
-// schedule.h.
+// held.h: a workgroup takes a row, a thread one or two chains, and the row stays in registers from pass to pass, so that it is read
+// once. Follows schedule.h.
 //
-// For rows of one chunk (G::CHUNKS 1), of which a thread has G::TURNS steps of G::WIDTH elements, or for rows of several chunks that lie
-// packed and end with a whole step: different threads hold those. All loads of a pass, or of the row (G::EARLY), come before its
-// arithmetic, so that they are under way together. The order is that of `rows_by_group` in either case.
+// A thread has G::TURNS steps of G::WIDTH elements. Rows have one chunk (G::CHUNKS 1), or they have several, lie packed and end with a
+// whole step; different threads then hold the chunks. All loads of a pass, or of the row (G::EARLY), come before its arithmetic, so
+// that they are under way together. The order of reductions is that of `rows_by_group` in either case.
 namespace rf {
 namespace fuse {
 
-// The tree over a workgroup of many waves, whose totals a wave's lanes take: where each thread added all of them up by itself, that
-// would be as much work as its part of the row.
+// The tree over a workgroup of many waves. The lanes of each wave share the waves' totals: if each thread added all of them by itself,
+// that would be as much work as its part of the row.
 template <class R, int THREADS> RF_FN typename R::A tree_many(typename R::A x, typename R::A* scratch) {
     const u32 waves = THREADS / ARCH_WAVE_SIZE;
     x = wave_reduce(x, Combine<R>());
@@ -47,11 +47,11 @@ template <class S, bool MOST> struct Extreme {
 };
 #endif
 
-// A reduction R that is the extreme of a 16-bit input, whatever the order: those of two elements take one instruction on some devices.
-// The functor gives it the input's words.
+// Stands for a reduction R that is the extreme of a 16-bit input. An extreme does not depend on the order, and some devices take two
+// elements in one instruction, so the functor gives it the input's words.
 template <class R, class S, bool MOST> struct OfWords {};
 
-// The total of a workgroup's values; `scratch` is LDS for one value per wave, which nobody reads any more.
+// The total of a workgroup's values. `scratch` is LDS for one value per wave; no thread reads its old contents any more.
 template <class R, class G> RF_FN typename R::A held_total(typename R::A own, u64* scratch) {
     static_assert(G::CHUNKS == 1 || G::THREADS / ARCH_WAVE_SIZE >= 4, "two chunks of 128 threads are four of the widest waves");
     if (G::CHUNKS == 1) return tree_group_apart<R, G::THREADS>(own, (typename R::A*)scratch);
@@ -78,8 +78,8 @@ template <class G> RF_FN index_t held_column(u32 q) {
     return thread_x() / own * (G::CHUNK_QUADS * 4) + (q * own + thread_x() % own) * G::WIDTH;
 }
 
-// The extent, as if nothing were known of it: NVRTC keeps the counts of one pass for the next otherwise, in registers that the row
-// needs, and spills. On AMD's GPUs it lies in a scalar register, of which there are enough.
+// The extent, hidden from the optimiser. Otherwise NVRTC keeps the counts of one pass for the next, in registers that the row needs,
+// and spills. On AMD's GPUs the extent lies in a scalar register, of which there are enough.
 RF_FN index_t extent_anew(index_t extent) {
 #if RF_DEVICE_AMD
     return extent;
@@ -90,7 +90,7 @@ RF_FN index_t extent_anew(index_t extent) {
 #endif
 }
 
-// Reads what passes P to END - 1 read ahead. A thread past the end reads the row's first elements, and nothing comes of it.
+// Reads the inputs that passes P to END - 1 read ahead. A thread behind the end of the row reads its first elements, which are not used.
 template <int P, int END, class G> RF_FN void read_held(const G& g, const typename G::Args& a, typename G::Kept (&kept)[G::TURNS], bool packed) {
     const index_t extent = a.space.extent;
     if (packed) {
@@ -110,8 +110,8 @@ template <int P, int END, class G> RF_FN void read_held(const G& g, const typena
 }
 
 template <class G> RF_FN void rows_held(const typename G::Args& a, u32 group) {
-    // Each reduction of a row has its own values, so that one barrier a reduction is enough: the next use of them is behind the
-    // barrier of another. A single reduction takes turns with itself.
+    // Each reduction of a row has a row of `scratch` of its own, so that one barrier per reduction is enough: another reduction's barrier
+    // comes before its next use. A single reduction uses two rows in turn.
     __shared__ u64 scratch[G::REDUCTIONS < 2 ? 2 : G::REDUCTIONS][G::THREADS / ARCH_WAVE_SIZE];
     G g;
     g.uniform(a);

@@ -1,7 +1,7 @@
-//! [`super::Schedule::Held2`] and its like: one workgroup a row, and the row stays in registers from pass to pass. How many quads a chain
-//! has is in the text, since registers cannot be indexed. Where the elements are of two bytes or one, a thread has two chains that are
-//! neighbours, so that it reads 16 bytes at once. [`super::Schedule::HeldLong2`] and its like have as many threads for each chunk of a
-//! longer row that lies packed and ends with a whole step: so many steps of any other kind are much text.
+//! [`super::Schedule::Held2`] and its like: one workgroup a row, and the row stays in registers from pass to pass. The number of quads of a
+//! chain is a constant of the text, because registers cannot be indexed. If elements have one or two bytes, a thread has two neighbouring
+//! chains, so that it reads 16 bytes at once. [`super::Schedule::HeldLong2`] and its like have as many threads for each chunk of a
+//! longer row. They are for rows that lie packed and end with a whole step: for others the text of so many steps would be long.
 
 use rocfire_hal::DType;
 
@@ -13,27 +13,29 @@ use crate::op::Reduce;
 use crate::order::{CHUNK_QUADS, LONG_CHAINS, QUAD};
 use crate::plan::Plan;
 
-/// Most registers of each of [`THREADS`] lanes for the row: half of what a lane of such a workgroup can have everywhere. More lanes
-/// have less each.
+/// The most registers of each of [`THREADS`] lanes for the row: half of what a lane of such a workgroup can have on every card. With
+/// more lanes each has fewer elements.
 const REGISTERS_MOST: usize = 128;
 
-/// Most registers of a lane for a row of which everything is read before anything is reduced. Fewer, so that more rows are
-/// under way.
+/// The most registers of a lane for a row that is read as a whole before anything is reduced. They are fewer, so that more rows are
+/// under way at once.
 const EARLY_REGISTERS_MOST: usize = 96;
 
-/// Most registers of a lane for a row whose computed 16-bit values are kept as floats: with more, too few rows are under way.
+/// The most registers of a lane for a row whose computed 16-bit values are kept as floats: with more, too few rows are under way at
+/// once.
 const FLOAT_REGISTERS_MOST: usize = 64;
 
-/// Most registers of a lane for a row of 16-bit elements of which [`MANY_THREADS`] are under way on a compute unit.
+/// The most registers of a lane for a row of 16-bit elements, if [`MANY_THREADS`] threads shall run on a compute unit at once.
 const MANY_REGISTERS_MOST: usize = 48;
 
-/// Threads of a compute unit at once that rows of few registers are held to.
+/// How many threads shall run on a compute unit at once if a row takes few registers.
 const MANY_THREADS: usize = 1280;
 
-/// Quads that a chain has in a chunk.
+/// How many quads a chain has in a chunk.
 const CHAIN_QUADS: usize = CHUNK_QUADS / LONG_CHAINS;
 
-/// Threads of a workgroup for rows of which [`THREADS`] would hold `turns` quads each, and the chains of each.
+/// How many threads a workgroup has, and how many chains each of them, for rows of which [`THREADS`] threads would hold `turns` quads
+/// each.
 pub(crate) fn threads(graph: &Graph, plan: &Plan, turns: usize) -> (usize, usize) {
     let chunks = turns.div_ceil(CHAIN_QUADS);
     let chains = chains_of_thread(graph, plan, turns / chunks);
@@ -45,31 +47,32 @@ fn chains_of_thread(graph: &Graph, plan: &Plan, turns: usize) -> usize {
     if room::widest(graph, plan) <= 2 && has_room(graph, plan, 2 * turns) { 2 } else { 1 }
 }
 
-/// Whether a row's registers suffice. Rows of several chunks leave few for what is computed.
+/// Whether there are enough registers for a row. Rows of several chunks leave few for computing, so functions that take many are refused
+/// there.
 pub(crate) fn fits(graph: &Graph, plan: &Plan, turns: usize) -> bool {
     let heavy = |at: usize| plan.live[at] && plan.kinds[at] == Kind::Full && expr::is_heavy(graph.nodes[at].0);
     has_room(graph, plan, turns) && (turns <= CHAIN_QUADS || !(0..graph.nodes.len()).any(heavy))
 }
 
-/// Whether the values that pass from one pass to the next, and what a pass reads on top, fit into registers.
+/// Whether the values that are kept from one pass to the next fit into registers, with those that a pass reads besides.
 fn has_room(graph: &Graph, plan: &Plan, turns: usize) -> bool {
     let Room { kept, most, .. } = Room::new(graph, plan);
     (kept + most) * turns * QUAD <= 4 * REGISTERS_MOST
 }
 
-/// Whether a row's inputs fit all at once: then the last pass does not wait for its own.
+/// Whether the inputs of all passes fit into registers at once. They are then read first, and no later pass waits for its own.
 fn reads_early(graph: &Graph, plan: &Plan, elements: usize) -> bool {
     let Room { kept, all, .. } = Room::new(graph, plan);
     plan.passes.len() > 1 && (kept + all) * elements <= 4 * EARLY_REGISTERS_MOST
 }
 
-/// Whether there is room for computed 16-bit values as floats.
+/// Whether computed 16-bit values fit into registers as floats.
 fn keeps_floats(graph: &Graph, plan: &Plan, elements: usize) -> bool {
     let Room { kept, all, .. } = Room::of_floats(graph, plan);
     (kept + all) * elements <= 4 * FLOAT_REGISTERS_MOST
 }
 
-/// `turns` quads of a chain, in rows of `chunks` chunks at most.
+/// Renders the kernel for at most `turns` quads a chain, and rows of at most `chunks` chunks.
 pub(super) fn render(kernel: &Kernel<'_>, turns: usize, chunks: usize, out: &mut String) {
     let chains = chains_of_thread(kernel.graph, kernel.plan, turns);
     let (threads, width) = (THREADS * chunks / chains, QUAD * chains);
@@ -96,8 +99,8 @@ pub(super) fn render(kernel: &Kernel<'_>, turns: usize, chunks: usize, out: &mut
     kernel.instantiate(&form, include_str!("held.h"), (&bounds, "rows_held"), out);
 }
 
-/// The 16-bit input whose extreme a reduction is, whatever the order, and how the schedule takes it: the extremes of two elements take
-/// one instruction on some devices.
+/// For a reduction that is the extreme of a 16-bit input, the functor that takes the input's words, and the input. An extreme does not
+/// depend on the order, and some devices take two elements in one instruction.
 fn of_words(kernel: &Kernel<'_>, reduce: Value) -> Option<(String, Value)> {
     let graph = kernel.graph;
     let (Node::Reduce(op @ (Reduce::Max | Reduce::Min), operand), _) = graph.nodes[reduce.at()] else { return None };

@@ -1,25 +1,25 @@
-//! From a plan to device code.
+//! Renders a graph and its plan as device code.
 //!
-//! Every kernel is one text: `fuse.h` (places, operators), `reductions.h`, `schedule.h`, the schedule as a template, the argument
-//! struct, the graph as a functor, and one entry point named [`ENTRY`] that gives the template the functor. Nothing of a shape is in
-//! the text. [`expr`] renders what a node computes, [`body`] the functor ([`pairs`] what it does two by two, where elements are 16-bit
-//! floats). `wave.h` and its like hold the schedules, and the files beside them say when and in which size. What ends another kernel
-//! is a functor too, for the templates of `epilogue.h` and `runs.h`; `together.h` is for several launches at once.
+//! Every kernel is one text: `fuse.h` (where tensors lie, operators), `reductions.h`, `schedule.h`, the schedule as a template, the
+//! argument struct, the graph as a functor, and one entry point named [`ENTRY`] that gives the functor to the template. The text does
+//! not depend on shapes. [`expr`] renders what a node computes, [`body`] the functor, and [`pairs`] what it computes two elements at a
+//! time where they are 16-bit floats. `wave.h` and others have the schedules, and the `.rs` files beside them choose their sizes. An
+//! epilogue is a functor too, for the templates of `epilogue.h` and `runs.h`; `together.h` is for joined launches.
 //!
 //! | schedule | a lane takes | when |
 //! | --- | --- | --- |
 //! | [`Schedule::Elementwise`] | a vector of neighbours | no rows |
-//! | [`Schedule::Single`] | an element | no rows, nothing but lookups to read, and a last axis shorter than a vector |
-//! | [`Schedule::Tiled`] | vectors of a square, which some inputs cross in LDS | no rows, inputs whose neighbours lie along another axis |
+//! | [`Schedule::Single`] | an element | no rows, only lookups to read, and a last axis shorter than a vector |
+//! | [`Schedule::Tiled`] | vectors of a square; LDS transposes some inputs | no rows, inputs whose neighbours lie along another axis |
 //! | [`Schedule::Wave1`], `2`, `4`, `8` | so many steps of a row, kept in registers from pass to pass; one wave or less a row | short rows |
 //! | [`Schedule::WavePacked1`], `2`, `4`, `8` | the same, steps of 16 bytes | short rows that lie packed |
-//! | [`Schedule::Group`] | the quads of a row that are its chain's, read anew in every pass; one workgroup a row | long rows |
+//! | [`Schedule::Group`] | the quads of one chain of a row, read again in every pass; one workgroup a row | long rows |
 //! | [`Schedule::Held2`], `4`, `8` | the same, kept in registers from pass to pass | rows of one chunk that fit there |
-//! | [`Schedule::HeldLong2`], `4`, `8` | the same, one chunk of as many | rows of so many chunks that fit there |
+//! | [`Schedule::HeldLong2`], `4`, `8` | the same for one of so many chunks | rows of so many chunks that fit there |
 //! | [`Schedule::Columns`] | a row, or chains of it | rows that lie side by side in memory |
-//! | [`Schedule::ColumnsWide`] | the same of two neighbouring rows | sums of such rows, aligned |
-//! | [`Schedule::SplitColumns`], [`Schedule::SplitColumnsWide`] | as those, some chains of a chunk a workgroup; `Join` adds them up | few very long rows that lie side by side |
-//! | [`Schedule::Split`], [`Schedule::Join`] | as `Group`, some chunks a workgroup; then their totals | few very long rows |
+//! | [`Schedule::ColumnsWide`] | the same for two neighbouring rows | sums of such rows, aligned |
+//! | [`Schedule::SplitColumns`], [`Schedule::SplitColumnsWide`] | as those; a workgroup takes some chains of a chunk, `Join` adds the totals | few very long rows that lie side by side |
+//! | [`Schedule::Split`], [`Schedule::Join`] | as `Group`; a workgroup takes some chunks, then `Join` adds the totals | few very long rows |
 
 mod body;
 mod columns;
@@ -54,30 +54,30 @@ pub(crate) use tiled::{side, slots};
 pub(crate) use together::capacity;
 pub(crate) use wave::{chains as wave_chains, schedule as wave_schedule};
 
-/// Name of the entry point of every generated kernel.
+/// The name of the entry point of every generated kernel.
 pub(crate) const ENTRY: &str = "fused";
 
-/// Threads of a workgroup along its first axis, except in [`Schedule::Columns`]: one per chain of a long row.
+/// The threads of a workgroup along its first axis, one per chain of a long row. [`Schedule::Columns`] and its like have others.
 pub(crate) const THREADS: usize = crate::order::LONG_CHAINS;
 
-/// Chains that one lane runs through in [`Schedule::Columns`], at most.
+/// The most chains that one lane runs through in [`Schedule::Columns`].
 const COLUMN_CHAINS: usize = 16;
 
-/// Most waves of a workgroup in [`Schedule::Columns`].
+/// The most waves of a workgroup in [`Schedule::Columns`].
 pub(crate) const COLUMN_WAVES: usize = crate::order::LONG_CHAINS / COLUMN_CHAINS;
 
-/// Chunks of a row in [`Schedule::Columns`] are fewer than 2 to this plus one.
+/// A row in [`Schedule::Columns`] has fewer chunks than 2 to the power of this plus one.
 pub(crate) const COLUMN_LEVELS: usize = 8;
 
-/// Most chunks of a workgroup in [`Schedule::Split`], a power of two.
+/// The most chunks of a workgroup in [`Schedule::Split`], a power of two.
 pub(crate) const SPLIT_CHUNKS: usize = 8;
 
 const HEADER: &str = concat!(include_str!("fuse.h"), include_str!("reductions.h"));
 
-/// Defines the schedules: the name in that of a kernel, and what writes its text.
+/// Defines the schedules, each with its word in the names of kernels and with what renders it.
 macro_rules! schedules {
     ($($(#[$doc:meta])* $variant:ident $name:literal = |$kernel:ident, $out:ident| $render:expr;)+) => {
-        /// How the work is laid over lanes.
+        /// How a kernel's work is divided among lanes: see the module's description.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
         pub(crate) enum Schedule { $($(#[$doc])* $variant,)+ }
 
@@ -102,49 +102,50 @@ macro_rules! schedules {
 
 schedules! {
     Elementwise "elementwise" = |kernel, out| elementwise::render(kernel, vector(kernel.graph, kernel.plan), out);
-    /// With one element a lane.
+    /// As `Elementwise`, with one element a lane.
     Single "single" = |kernel, out| elementwise::render(kernel, 1, out);
     Tiled "tiled" = |kernel, out| tiled::render(kernel, out);
-    /// With one step of a row a lane.
+    /// A lane has one step of a row.
     Wave1 "wave1" = |kernel, out| wave::render(kernel, 1, false, out);
-    /// With 2, and a whole wave.
+    /// A lane has 2 steps, and a row takes a whole wave.
     Wave2 "wave2" = |kernel, out| wave::render(kernel, 2, false, out);
-    /// With 3 or 4.
+    /// A lane has 3 or 4 steps.
     Wave4 "wave4" = |kernel, out| wave::render(kernel, 4, false, out);
-    /// With 5 to 8.
+    /// A lane has 5 to 8 steps.
     Wave8 "wave8" = |kernel, out| wave::render(kernel, 8, false, out);
-    /// As `Wave1`, where everything lies packed.
+    /// As `Wave1`, for rows that lie packed.
     WavePacked1 "wave_packed1" = |kernel, out| wave::render(kernel, 1, true, out);
-    /// As `Wave2`.
+    /// As `Wave2`, for rows that lie packed.
     WavePacked2 "wave_packed2" = |kernel, out| wave::render(kernel, 2, true, out);
-    /// As `Wave4`.
+    /// As `Wave4`, for rows that lie packed.
     WavePacked4 "wave_packed4" = |kernel, out| wave::render(kernel, 4, true, out);
-    /// As `Wave8`.
+    /// As `Wave8`, for rows that lie packed.
     WavePacked8 "wave_packed8" = |kernel, out| wave::render(kernel, 8, true, out);
     Group "group" = |kernel, out| group::render(kernel, "rows_by_group", out);
-    /// With 2 quads of a row a thread.
+    /// A thread has 2 quads of a row.
     Held2 "held2" = |kernel, out| held::render(kernel, 2, 1, out);
-    /// With 4.
+    /// A thread has 4 quads.
     Held4 "held4" = |kernel, out| held::render(kernel, 4, 1, out);
-    /// With 8, which is all of a chunk.
+    /// A thread has 8 quads, so that a workgroup has a whole chunk.
     Held8 "held8" = |kernel, out| held::render(kernel, 8, 1, out);
-    /// With all of 2 chunks, which different threads hold.
+    /// A row has 2 chunks, which different threads hold.
     HeldLong2 "held_long2" = |kernel, out| held::render(kernel, 8, 2, out);
-    /// With all of 4.
+    /// A row has up to 4 chunks.
     HeldLong4 "held_long4" = |kernel, out| held::render(kernel, 8, 4, out);
-    /// With all of 8.
+    /// A row has up to 8 chunks.
     HeldLong8 "held_long8" = |kernel, out| held::render(kernel, 8, 8, out);
     Columns "columns" = |kernel, out| columns::render(kernel, out);
-    /// With several neighbouring rows a lane.
+    /// As `Columns`, with two neighbouring rows a lane.
     ColumnsWide "columns_wide" = |kernel, out| columns::render_wide(kernel, out);
     SplitColumns "split_columns" = |kernel, out| columns::render_split(kernel, 1, out);
-    /// With several neighbouring rows a lane.
+    /// As `SplitColumns`, with two neighbouring rows a lane.
     SplitColumnsWide "split_columns_wide" = |kernel, out| columns::render_split(kernel, columns::WIDE, out);
     Split "split" = |kernel, out| group::render(kernel, "split", out);
     Join "join" = |kernel, out| group::render(kernel, "join", out);
 }
 
-/// The source of a simplified graph's kernel. `wide` takes 64-bit offsets; `members` above 1 is the kernel for as many launches.
+/// The source of a simplified graph's kernel. With `wide` offsets have 64 bits; with `members` above 1 it is the kernel for so many
+/// joined launches.
 pub(crate) fn source(graph: &Graph, plan: &Plan, schedule: Schedule, wide: bool, members: usize) -> Source {
     let text = text(graph, plan, schedule, members);
     let mut name = format!("fused_{}_{:016x}", schedule.name(), (graph.hash() >> 64) as u64);
@@ -154,10 +155,10 @@ pub(crate) fn source(graph: &Graph, plan: &Plan, schedule: Schedule, wide: bool,
     Source::new(name, text, &[("FUSE_WIDE", if wide { "1" } else { "0" })])
 }
 
-/// The whole text behind the prelude.
+/// The whole text, without the prelude.
 fn text(graph: &Graph, plan: &Plan, schedule: Schedule, members: usize) -> String {
     let (arguments, lookups) = (arguments(graph, plan), lookups(graph, plan));
-    // Two rows at once are numbers already: what a device does with pairs is for neighbours along the row.
+    // These schedules already take two rows at once, as floats. Pairs are neighbours along a row.
     let of_rows = matches!(schedule, Schedule::ColumnsWide | Schedule::SplitColumnsWide);
     let pairs = !of_rows && pairs::apply(graph, plan);
     let kernel = Kernel { graph, plan, arguments, lookups, pairs, members };
@@ -183,15 +184,15 @@ fn text(graph: &Graph, plan: &Plan, schedule: Schedule, members: usize) -> Strin
     out
 }
 
-/// A graph on its way to text.
+/// A graph that is being rendered.
 struct Kernel<'a> {
     graph: &'a Graph,
     plan: &'a Plan,
     arguments: Vec<Argument>,
     lookups: Vec<Value>,
-    /// Whether steps take two elements at a time.
+    /// Whether steps compute two elements at a time.
     pairs: bool,
-    /// Launches that share one.
+    /// How many launches are joined; 1 for a plain kernel.
     members: usize,
 }
 
@@ -210,19 +211,19 @@ impl Kernel<'_> {
         }
         let is_split = [Schedule::Split, Schedule::SplitColumns, Schedule::SplitColumnsWide, Schedule::Join];
         if is_split.contains(&schedule) {
-            // One total per reduction, row and chunk.
+            // The address of a total for each reduction, row and chunk, and the number of chunks.
             let _ = writeln!(out, "    rf::u64 partials;\n    rf::u64 chunks;");
         }
         out.push_str("};\n");
     }
 
-    /// Position of an input node's tensor in the argument struct.
+    /// The number of an input node's tensor in the argument struct.
     fn input(&self, node: Value) -> usize {
         let found = self.arguments.iter().position(|arg| matches!(arg, Argument::Input(_, value) if *value == node));
         found.expect("every live input is an argument")
     }
 
-    /// What a lookup gives element `e` of a step.
+    /// The expression of a lookup for element `e` of a step.
     fn look_up(&self, node: Value, index: &str, e: &str) -> String {
         let (at, storage) = (self.input(node), expr::storage(self.graph.dtype(node)));
         let number = self.lookups.iter().position(|known| *known == node).expect("every live lookup is listed");
@@ -230,20 +231,20 @@ impl Kernel<'_> {
         format!("fuse::look_up<{storage}>(a.tensor[{at}], {offset}, a.reach[{number}], {index}, (rf::u32){e} < count)")
     }
 
-    /// The same for a row.
+    /// The expression of a lookup per row.
     fn look_up_row(&self, node: Value, index: Value) -> String {
         let (at, storage) = (self.input(node), expr::storage(self.graph.dtype(node)));
         let number = self.lookups.iter().position(|known| *known == node).expect("every live lookup is listed");
         format!("fuse::look_up<{storage}>(a.tensor[{at}], offset[{at}], a.reach[{number}], v{}, true)", index.0)
     }
 
-    /// Position of an output's tensor in the argument struct.
+    /// The number of an output's tensor in the argument struct.
     fn output(&self, slot: usize) -> usize {
         let found = self.arguments.iter().position(|&arg| arg == Argument::Output(slot));
         found.expect("every output is an argument")
     }
 
-    /// A schedule's template and, for it, the functor and the entry point.
+    /// Renders a schedule's template, the functor for it, and the entry point.
     fn instantiate(&self, form: &body::Form, header: &str, (bounds, template): (&str, &str), out: &mut String) {
         out.push_str(header);
         body::render(self, form, out);
@@ -262,21 +263,21 @@ impl Kernel<'_> {
         self.graph.outputs.iter().any(|output| self.plan.kinds[output.at()] == Kind::Row)
     }
 
-    /// Sets the values that are the same everywhere.
+    /// Renders the values that are the same everywhere, as assignments to the functor's members.
     fn uniforms(&self, out: &mut String) {
         for value in self.live_of(Kind::Uniform) {
             self.define(out, "        ", value);
         }
     }
 
-    /// The same in a function of their own.
+    /// The same as constants of a function.
     fn declare_uniforms(&self, out: &mut String) {
         for value in self.live_of(Kind::Uniform) {
             self.define(out, &format!("        const {} ", expr::register(self.graph.dtype(value))), value);
         }
     }
 
-    /// Sets the values per row, other than inputs and reductions, that are known after `level` passes.
+    /// Renders the values per row that are known after `level` passes, as assignments; reductions are assigned elsewhere.
     fn row_values(&self, out: &mut String, level: usize) {
         for value in self.live_of(Kind::Row) {
             let (node, dtype) = self.graph.nodes[value.at()];
@@ -295,7 +296,7 @@ impl Kernel<'_> {
         }
     }
 
-    /// Stores of the outputs per row.
+    /// Renders the stores of the outputs per row.
     fn row_stores(&self, out: &mut String, indent: &str) {
         for (slot, &value) in self.graph.outputs.iter().enumerate() {
             if self.plan.kinds[value.at()] == Kind::Row {
@@ -306,7 +307,7 @@ impl Kernel<'_> {
         }
     }
 
-    /// The reduction of a node: its functor, its operand.
+    /// The functor of a reduction node, and its operand.
     fn reduction(&self, value: Value) -> (String, Value) {
         match self.graph.nodes[value.at()] {
             (Node::Reduce(op, operand), dtype) => (expr::reduction(op, dtype), operand),

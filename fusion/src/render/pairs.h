@@ -1,11 +1,11 @@
-// pairs.h: two neighbours at a time, for kernels that compute 16-bit floats. Follows fuse.h in such kernels' text.
+// pairs.h: pairs of neighbouring elements, for kernels that compute 16-bit floats. Follows fuse.h in the text of such kernels.
 //
-// A rounding takes two values where the device converts two at once, and a sum or product of two pairs is one instruction where
-// it has them: `FUSE_PACKED`. There a pair stays as memory has it, in one register. Elsewhere it is two floats.
+// A device may round two values in one instruction, and may add or multiply two pairs in one (`FUSE_PACKED`). Then a pair stays as it
+// is in memory, in one register. On other devices it is two floats.
 //
-// A sum or product of 16-bit floats rounded once has the bits of one that is a float in between: that has at least twice their
-// bits and two more, and where the result is subnormal, the float is exact or too small to reach a tie.
-// (Figueroa, "When is double rounding innocuous?", 1995.)
+// A sum or product of 16-bit floats has the same bits whether it is rounded once, or first to a float and then to 16 bits. A float has
+// at least twice as many bits and two more; if the result is subnormal, the float is exact or too small to reach a tie
+// (Figueroa, "When is double rounding innocuous?", 1995).
 namespace rf {
 namespace fuse {
 
@@ -23,7 +23,7 @@ template <class S> struct Two {
     RF_FN T high() const { return second; }
     RF_FN static Two of(T low, T high) { Two two; two.first = low; two.second = high; return two; }
     RF_FN static Two both(T x) { return of(x, x); }
-    // Of floats that are not rounded to S yet.
+    // Makes a pair of floats that are not yet rounded to S.
     RF_FN static Two fitted(T low, T high) { return of(fit<S>(low), fit<S>(high)); }
     RF_FN static Two add(Two a, Two b) { return fitted(a.first + b.first, a.second + b.second); }
     RF_FN static Two sub(Two a, Two b) { return fitted(a.first - b.first, a.second - b.second); }
@@ -33,8 +33,8 @@ template <class S> struct Two {
 };
 
 #if FUSE_PACKED
-// In one register, the first in the lower half. Sums are products with one and products are sums with a zero of no weight: bf16 has
-// but the fused instruction before sm_90.
+// A pair in one register, the first value in the lower half. Before sm_90 bf16 has only the fused instruction: a sum is a · 1 + b, and
+// a product adds -0, which changes no value.
 template <class S> struct Packed;
 template <> struct Packed<bf16> {
     RF_FN static u32 fma(u32 a, u32 b, u32 c) {
@@ -46,7 +46,7 @@ template <> struct Packed<bf16> {
     RF_FN static u32 sub(u32 a, u32 b) { return fma(b, 0xbf80bf80u, a); }
     RF_FN static u32 mul(u32 a, u32 b) { return fma(a, b, 0x80008000u); }
     RF_FN static u32 fitted(float low, float high) { return two_of<bf16>(low, high); }
-    // Of floats that are values of the type: nothing is rounded.
+    // Makes a pair of floats that are values of the type already, so that nothing is rounded.
     RF_FN static u32 of(float low, float high) { return HalfFloats<2>::word(low, high); }
 };
 template <> struct Packed<f16> {
@@ -74,14 +74,14 @@ template <> struct Two<bf16> : PackedTwo<bf16> {};
 template <> struct Two<f16> : PackedTwo<f16> {};
 #endif
 
-// N computed elements of a 16-bit float, as pairs are.
+// N computed elements of a 16-bit float, as pairs.
 #if FUSE_PACKED
 template <class S, int N> using Several = Halves<S, N>;
 #else
 template <class S, int N> using Several = float[N];
 #endif
 
-// Elements e and e + 1 of an array, for even e.
+// The pair of elements e and e + 1 of an array, for an even e.
 template <class S, int N> RF_FN Two<S> two(const typename Reg<S>::type (&from)[N], int e) {
     return Two<S>::of(from[e], from[e + 1]);
 }

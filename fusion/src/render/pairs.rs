@@ -1,7 +1,7 @@
-//! Steps that take two neighbours at a time: those of kernels that compute 16-bit floats.
+//! Steps that compute two neighbouring elements at a time, in kernels that compute 16-bit floats.
 //!
-//! Rounding is most of what such a kernel does, and a device may convert, add and multiply two of these in one instruction.
-//! `pairs.h` says what a pair is on which device. [`super::body`] renders the loop; here is what one value is in it.
+//! Most instructions of such a kernel round, and a device can convert, add and multiply two such floats in one instruction.
+//! `pairs.h` says what a pair is on each device. [`super::body`] renders the loop; this file renders one value in it.
 
 use super::body::Step;
 use super::{Kernel, expr};
@@ -9,10 +9,10 @@ use crate::graph::{Graph, Kind, Node, Value};
 use crate::op::{Binary, Unary};
 use crate::plan::Plan;
 
-/// The header, behind `fuse.h`.
+/// The header `pairs.h`, which comes behind `fuse.h`.
 pub(super) const HEADER: &str = include_str!("pairs.h");
 
-/// Whether a kernel's steps take pairs: where a 16-bit float is computed for every element.
+/// Whether a kernel's steps compute pairs: they do if a 16-bit float is computed for every element.
 pub(super) fn apply(graph: &Graph, plan: &Plan) -> bool {
     (0..graph.nodes.len()).any(|at| {
         let (node, dtype) = graph.nodes[at];
@@ -21,7 +21,7 @@ pub(super) fn apply(graph: &Graph, plan: &Plan) -> bool {
     })
 }
 
-/// A value's pair at elements `e` and `e + 1`.
+/// The expression of a value at elements `e` and `e + 1`, as a pair.
 pub(super) fn name(kernel: &Kernel<'_>, step: &Step<'_>, value: Value) -> String {
     let (at, storage) = (value.0, expr::storage(kernel.graph.dtype(value)));
     if kernel.plan.kinds[value.at()] != Kind::Full {
@@ -33,7 +33,7 @@ pub(super) fn name(kernel: &Kernel<'_>, step: &Step<'_>, value: Value) -> String
     }
 }
 
-/// One of the two.
+/// The expression of a value at one of the two elements.
 fn half(kernel: &Kernel<'_>, step: &Step<'_>, value: Value, half: &str) -> String {
     match kernel.plan.kinds[value.at()] {
         Kind::Full => format!("{}.{half}()", name(kernel, step, value)),
@@ -41,7 +41,7 @@ fn half(kernel: &Kernel<'_>, step: &Step<'_>, value: Value, half: &str) -> Strin
     }
 }
 
-/// The pair that a node computes.
+/// The expression of the pair that a node computes.
 pub(super) fn compute(kernel: &Kernel<'_>, step: &Step<'_>, value: Value) -> String {
     let (node, dtype) = kernel.graph.nodes[value.at()];
     let pair = format!("fuse::Two<{}>", expr::storage(dtype));

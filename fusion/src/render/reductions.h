@@ -1,8 +1,9 @@
-// reductions.h: how a reduction of a generated kernel is ordered. Follows fuse.h.
+// reductions.h: the reductions of generated kernels, and the order in which they combine elements. Follows fuse.h.
 namespace rf {
 namespace fuse {
 
-// Each has the accumulator's type A, the neutral element, the operation, and what becomes of the total over n elements.
+// Each reduction below has the accumulator's type A, the neutral element, the operation, and `finish`, which makes the result from the
+// total of n elements. First the accumulator's type for an element type.
 template <class S> struct Accumulator { typedef S type; };
 template <> struct Accumulator<f16> { typedef float type; };
 template <> struct Accumulator<bf16> { typedef float type; };
@@ -11,7 +12,7 @@ template <> struct Accumulator<i8> { typedef i32 type; };
 template <> struct Accumulator<u16> { typedef u32 type; };
 template <> struct Accumulator<u8> { typedef u32 type; };
 template <> struct Accumulator<bool8> { typedef u32 type; };
-// A mean's sum must not wrap.
+// The accumulator of a mean, whose sum must not wrap.
 template <class S> struct Exact { typedef typename Accumulator<S>::type type; };
 template <> struct Exact<i32> { typedef i64 type; };
 template <> struct Exact<i16> { typedef i64 type; };
@@ -32,7 +33,7 @@ template <class S> struct Extremes<S, true> {
     typedef typename Accumulator<S>::type A;
     RF_FN static A least() { return (A)-infinity(); }
     RF_FN static A most() { return (A)infinity(); }
-    // Which of two zeros of unlike sign wins depends on the order; the total of zeros is +0 in every order.
+    // Of zeros of unlike sign, one or the other wins, depending on the order. So an extreme that is zero becomes +0 in every order.
     RF_FN static A canonical(A x) { return x + (A)0; }
     RF_FN static A quotient(A sum, u64 n) { return fit<S>(sum / (A)n); }
 };
@@ -80,7 +81,7 @@ template <class S> struct AllOf {
     RF_FN static bool finish(u32 total, u64) { return total != 0; }
 };
 
-// Folds a quad into a chain; elements from `count` on are not there.
+// Folds a quad into a chain. Only the first `count` elements of the quad exist.
 template <class R> RF_FN typename R::A fold(typename R::A chain, typename R::A (&x)[4], u32 count) {
     if (count < 4) {
 #pragma unroll
@@ -88,14 +89,14 @@ template <class R> RF_FN typename R::A fold(typename R::A chain, typename R::A (
     }
     return R::apply(chain, R::apply(R::apply(x[0], x[1]), R::apply(x[2], x[3])));
 }
-// Quads of neighbouring chains, which one lane has.
+// The same for quads of neighbouring chains, which one lane has.
 template <class R, int QUADS>
 RF_FN void fold_each(typename R::A (&chain)[QUADS], typename R::A (&x)[QUADS][4], u32 count) {
 #pragma unroll
     for (int i = 0; i < QUADS; ++i) chain[i] = fold<R>(chain[i], x[i], count > 4u * i ? count - 4u * i : 0u);
 }
 
-// The same of quads that are there, or with a `count` of 0 not.
+// The same for a quad that is whole, or does not exist if `count` is 0.
 template <class R> RF_FN typename R::A fold_whole(typename R::A chain, typename R::A (&x)[4], u32 count) {
     const typename R::A next = fold<R>(chain, x, 4);
     return count != 0 ? next : chain;
@@ -137,7 +138,7 @@ template <class R, int COUNT> RF_FN typename R::A tree_of(typename R::A (&x)[COU
     }
     return x[0];
 }
-// The tree over a workgroup of THREADS lanes; `scratch` is LDS for one value per wave, which nobody reads any more.
+// The tree over a workgroup of THREADS lanes. `scratch` is LDS for one value per wave; no thread reads its old contents any more.
 template <class R, int THREADS> RF_FN typename R::A tree_group_apart(typename R::A x, typename R::A* scratch) {
     const int WAVES = THREADS / ARCH_WAVE_SIZE;
     x = wave_reduce(x, Combine<R>());
@@ -148,14 +149,14 @@ template <class R, int THREADS> RF_FN typename R::A tree_group_apart(typename R:
     for (int i = 0; i < WAVES; ++i) part[i] = scratch[i];
     return tree_of<R, WAVES>(part);
 }
-// The same where `scratch` may still be read for the tree before it.
+// The same if threads may still read `scratch` for an earlier tree.
 template <class R, int THREADS> RF_FN typename R::A tree_group(typename R::A x, typename R::A* scratch) {
     barrier();
     return tree_group_apart<R, THREADS>(x, scratch);
 }
 
-// The tree over values that come one by one, neighbours first: value `i` joins every finished subtree it completes, and
-// subtree `level` rests in at[level] until its neighbour is there. The last of 2^LEVELS leaves the total in at[LEVELS].
+// The tree over values that come one by one, neighbours first. Value `i` is combined with every subtree that it completes; the subtree
+// of a level waits in at[level] for its neighbour. The last of 2^LEVELS values leaves the total in at[LEVELS].
 template <class R, int LEVEL, int LEVELS> struct Climb {
     RF_FN static void put(typename R::A (&at)[LEVELS + 1], typename R::A x, u32 i) {
         if (((i >> LEVEL) & 1u) == 0u) at[LEVEL] = x;
@@ -165,7 +166,7 @@ template <class R, int LEVEL, int LEVELS> struct Climb {
 template <class R, int LEVELS> struct Climb<R, LEVELS, LEVELS> {
     RF_FN static void put(typename R::A (&at)[LEVELS + 1], typename R::A x, u32) { at[LEVELS] = x; }
 };
-// The total of the first `count` values, fewer than 2^(LEVELS + 1) of them: what is missing to a power of two is neutral.
+// The total of the first `count` values, which are fewer than 2^(LEVELS + 1). Values missing to a power of two count as neutral.
 template <class R, int LEVELS> RF_FN typename R::A climbed(typename R::A (&at)[LEVELS + 1], u32 count) {
     typename R::A total = R::neutral();
 #pragma unroll
@@ -173,7 +174,7 @@ template <class R, int LEVELS> RF_FN typename R::A climbed(typename R::A (&at)[L
         if ((count >> level) & 1u) total = R::apply(at[level], total);
     return total;
 }
-// The same two with the subtrees in LDS, for one thread to write: as many chunks as there may be.
+// The same two functions with the subtrees in LDS, which one thread writes, for any number of chunks.
 const int CHUNK_LEVELS = 32;
 template <class R> RF_FN void put_chunk(typename R::A* at, typename R::A x, u32 i) {
     u32 level = 0;

@@ -1,28 +1,28 @@
-//! Which values of a row a lane keeps in registers from pass to pass, and what they take there.
+//! Which values of a row a lane keeps in registers from pass to pass, and how many bytes of registers that takes.
 
 use crate::graph::{Graph, Kind, Node, Value};
 use crate::plan::{Argument, Plan, arguments};
 
 use super::expr;
 
-/// Bytes of registers for each element of a row that a lane has.
+/// Bytes of registers that a lane needs for each of its elements of a row.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Room {
-    /// For what passes from one pass to the next.
+    /// For values that are kept from one pass to the next.
     pub kept: usize,
-    /// For what one pass reads for itself alone, at most.
+    /// For inputs that only one pass reads: the most of any pass.
     pub most: usize,
-    /// For what all passes read so.
+    /// For inputs that only one pass reads: the sum over all passes.
     pub all: usize,
 }
 
 impl Room {
-    /// Where 16-bit floats share registers.
+    /// The need if all 16-bit floats lie two in a register.
     pub fn new(graph: &Graph, plan: &Plan) -> Room {
         Room::of(graph, plan, |value| held_bytes(graph, value))
     }
 
-    /// Where only those do that are inputs.
+    /// The need if only 16-bit inputs lie two in a register.
     pub fn of_floats(graph: &Graph, plan: &Plan) -> Room {
         Room::of(graph, plan, |value| match is_input(graph, value) {
             true => held_bytes(graph, value),
@@ -41,7 +41,7 @@ impl Room {
     }
 }
 
-/// Bytes of registers that an element of a value takes.
+/// The bytes of registers that an element of a value takes; 16-bit floats lie two in a register.
 fn held_bytes(graph: &Graph, value: Value) -> usize {
     let dtype = graph.dtype(value);
     if expr::is_half(dtype) { 2 } else { dtype.size_bytes().max(4) }
@@ -51,18 +51,18 @@ pub(super) fn is_input(graph: &Graph, value: Value) -> bool {
     matches!(graph.nodes[value.at()].0, Node::Input(_))
 }
 
-/// The values that pass from one pass to the next.
+/// The values that are kept from one pass to the next.
 pub(super) fn kept<'a>(graph: &'a Graph, plan: &'a Plan) -> impl Iterator<Item = Value> + 'a {
     (0..graph.nodes.len()).filter(|&at| plan.kept[at]).map(|at| Value(at as u32))
 }
 
-/// What a pass reads for itself alone.
+/// The inputs that only this pass reads.
 fn passing<'a>(graph: &'a Graph, plan: &'a Plan, number: usize) -> impl Iterator<Item = Value> + 'a {
     let own = move |value: &Value| !plan.kept[value.at()] && plan.first[value.at()] == number;
     plan.passes[number].needs.iter().copied().filter(move |&value| is_input(graph, value)).filter(own)
 }
 
-/// Bytes of the widest element that lies along the rows.
+/// The bytes of the widest element among inputs and outputs per element.
 pub(super) fn widest(graph: &Graph, plan: &Plan) -> usize {
     let bytes = arguments(graph, plan).into_iter().map(|argument| {
         let value = match argument {

@@ -1,18 +1,18 @@
-// runs.h: the end of a kernel that hands over its result in runs of neighbours along the columns, line after line. Follows epilogue.h
-// and pairs.h.
+// runs.h: the epilogue of a kernel that hands over its result in runs of neighbouring columns, line after line. Follows epilogue.h and
+// pairs.h.
 //
-// What differs from column to column only (a bias, the statistics of a normalisation, the root and the quotient made of them) is
-// computed once by `hold` and kept for all lines of a lane; `fetch` reads what else a line needs, so that several lines' reads are
-// under way together, and `put` computes and stores the line. The elements are those of `EndOfElements`, two by two.
+// Values that vary by column only (a bias, the statistics of a normalisation, a root and a quotient of them) are computed once by
+// `hold` and kept for all lines of a lane. `fetch` reads what else a line needs, so that the reads of several lines are under way
+// together. `put` computes and stores the line. It computes the same as `EndOfElements`, two elements at a time.
 //
 // The functor G of a graph has
 //
-//   Result, WIDTH                an element of the kernel's result in memory, and those of a run
-//   TENSORS, modes(tensor)       its tensors, and how a run of each lies
-//   Kept, Read                   what is kept of each column, and inputs that only it is made of
-//   Row, Written                 what is read and stored of each element of a line
+//   Result, WIDTH                the type of the kernel's result in memory, and how many elements a run has
+//   TENSORS, modes(tensor)       how many tensors it has, and how a run of each lies
+//   Kept, Read                   values per column that lines need, and inputs that only those are made of
+//   Row, Written                 what a line reads and stores
 //   read(line, kept, read), step(args, kept, read)
-//                                read and compute what is of each column
+//                                read and compute the values per column
 //   read(line, row)              reads what a line needs
 //   step(args, kept, row, result, written)
 //                                computes a line
@@ -20,7 +20,7 @@
 namespace rf {
 namespace fuse {
 
-// A run of a line in each tensor. How it lies is a constant: the compiler drops the other ways to read it.
+// Where a run of a line lies in each tensor. The modes are constants, so that the compiler drops the other ways to read it.
 template <int TENSORS> struct Line {
     Tensor tensor[TENSORS];
     index_t offset[TENSORS];
@@ -41,7 +41,7 @@ template <class S> RF_FN void unpack(float (&to)[8], const Vec<u32, 4>& words) {
 template <class G> struct EndOfRuns : G {
     typename G::Kept kept;
 
-    // The run at a line some lines down.
+    // The run of a line some lines further down.
     RF_FN Line<G::TENSORS> line(const typename G::Args& a, i64 down) const {
         Line<G::TENSORS> line;
 #pragma unroll
@@ -53,14 +53,14 @@ template <class G> struct EndOfRuns : G {
         G::modes(line.tensor);
         return line;
     }
-    // At the first column of a run.
+    // Called at the first column of a run: computes the values per column and keeps them.
     RF_FN void hold(const typename G::Args& a) {
         typename G::Read read;
         G::read(line(a, 0), kept, read);
         G::step(a, kept, read);
     }
     RF_FN void fetch(const typename G::Args& a, i64 down, typename G::Row& row) const { G::read(line(a, down), row); }
-    // `result`: the kernel's elements as memory has them.
+    // `result`: the kernel's elements as they would be in memory.
     RF_FN void put(const typename G::Args& a, i64 down, const Vec<u32, 4>& result, const typename G::Row& row) const {
         Several<typename G::Result, G::WIDTH> elements;
         typename G::Written written;

@@ -1,5 +1,5 @@
-//! The functor for a kernel that hands over its result in runs of neighbours along the columns, line after line. `runs.h` says what it
-//! has; the elements are those of [`super::epilogue`], two by two.
+//! Renders the epilogue of a kernel that hands over its result in runs of neighbouring columns, line after line. `runs.h` says what
+//! members the functor has. It computes the same as that of `epilogue.rs`, two elements at a time.
 
 use std::fmt::Write as _;
 
@@ -10,10 +10,10 @@ use crate::epilogue::Runs;
 use crate::graph::{Graph, Kind, Node, Value};
 use crate::plan::{Argument, Pass, Plan};
 
-/// Elements of a run.
+/// How many elements a run has.
 pub(crate) const RUN: usize = 8;
 
-/// `EpilogueArgs`, and `Epilogue` with `start`, `move`, `hold`, `fetch` and `put`.
+/// Renders `EpilogueArgs`, and `Epilogue` with `start`, `move`, `hold`, `fetch` and `put`.
 pub(crate) fn runs(graph: &Graph, plan: &Plan, arguments: &[Argument], runs: Runs) -> String {
     let split = Split::new(graph, plan, arguments, runs);
     let kernel = Kernel {
@@ -45,13 +45,13 @@ pub(crate) fn runs(graph: &Graph, plan: &Plan, arguments: &[Argument], runs: Run
     out
 }
 
-/// What is computed once, and what for each line.
+/// A graph split into what is computed once for a run's columns, and what for each line.
 struct Split {
-    /// With two passes: the columns', then the lines'.
+    /// The plan with two passes: first that of the columns, then that of a line.
     plan: Plan,
-    /// Values of the columns that lines need.
+    /// Values per column that lines need.
     kept: Vec<Value>,
-    /// Inputs that only columns need.
+    /// Inputs that only the values per column need.
     passing: Vec<Value>,
     /// Inputs that lines need, without the result.
     by_line: Vec<Value>,
@@ -93,7 +93,7 @@ impl Split {
             by_line: values(&|at| at > 0 && varies[at] && is_input(at)),
         }
     }
-    /// The array in which a value is.
+    /// The array that has a value.
     fn array(&self, value: Value) -> String {
         let holds = |values: &[Value]| values.contains(&value);
         let of = match (holds(&self.kept), holds(&self.by_line)) {
@@ -107,7 +107,7 @@ impl Split {
     }
 }
 
-/// What is of each column: read, and computed.
+/// Renders the reading and computing of values that vary by column only.
 fn columns(kernel: &Kernel<'_>, split: &Split, out: &mut String) {
     let count = kernel.arguments.len();
     let _ = writeln!(out, "    RF_FN void read(const fuse::Line<{count}>& line, Kept& k, Read& in) const {{");
@@ -120,7 +120,7 @@ fn columns(kernel: &Kernel<'_>, split: &Split, out: &mut String) {
     out.push_str("    }\n");
 }
 
-/// What is of each line: read, computed and stored.
+/// Renders the reading, computing and storing of values that vary by line.
 fn lines(kernel: &Kernel<'_>, split: &Split, out: &mut String) {
     let (graph, count) = (kernel.graph, kernel.arguments.len());
     let _ = writeln!(out, "    RF_FN void read(const fuse::Line<{count}>& line, Row& row) const {{");
@@ -139,7 +139,7 @@ fn lines(kernel: &Kernel<'_>, split: &Split, out: &mut String) {
     out.push_str("    }\n");
 }
 
-/// Reads inputs into their arrays.
+/// Renders the reading of inputs into their arrays.
 fn read(kernel: &Kernel<'_>, split: &Split, inputs: impl Iterator<Item = Value>, out: &mut String) {
     for input in inputs {
         let (at, storage) = (kernel.input(input), expr::storage(kernel.graph.dtype(input)));
@@ -148,7 +148,7 @@ fn read(kernel: &Kernel<'_>, split: &Split, inputs: impl Iterator<Item = Value>,
     }
 }
 
-/// Computes a pass.
+/// Renders what a pass computes.
 fn step(kernel: &Kernel<'_>, split: &Split, number: usize, out: &mut String) {
     kernel.declare_uniforms(out);
     let array = |value: Value| split.array(value);

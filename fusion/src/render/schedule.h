@@ -1,5 +1,5 @@
-// schedule.h: what schedules stand on. A generated kernel is a functor, which says what a graph computes of a few elements, and a
-// schedule (elementwise.h, wave.h, …), which says what lane takes which elements and in what order reductions fold them. Follows
+// schedule.h: what all schedules use. A generated kernel has a functor, which says what a graph computes of a few elements, and a
+// schedule (elementwise.h, wave.h, …), which says which lane takes which elements and in what order reductions fold them. Follows
 // reductions.h.
 //
 // A functor G of a graph has
@@ -8,24 +8,25 @@
 //   offset, locate(item)         bytes from each tensor's base to column 0 of row `item`, which `locate` sets
 //   uniform(), row(pass)         compute the values that are the same everywhere, and those of the row that are known before a pass
 //   PASSES, WIDTH                passes over a row, elements of a step
-//   Kept                         what a step keeps in registers: values for later passes, inputs that are read ahead of it
+//   Kept                         what a step has in registers: values kept for later passes, inputs that are read ahead of it
 //   Read<P>, Written<P>          inputs that a step of pass P reads for itself, and what it stores
 //   About<P>                     AHEAD: how many inputs are read ahead; FIRST: how many reductions are of passes before it;
 //                                Each<State>: a State<R> for each of its reductions R
 //   read(pass, kept, read, column, count)
-//                                what the step from `column` on, of which `count` elements are there, reads for itself
+//                                reads the inputs that the step from `column` on reads itself; `count` of its elements exist
 //   ahead(pass, kept, column, count), ahead_packed<By>(pass, kept, column)
-//                                the inputs of a pass that are read ahead of its steps, where they lie anyhow, or all packed and there
+//                                reads the inputs of a pass that are read ahead of its steps; the second if all lie packed and the
+//                                step is whole
 //   ahead(pass, input, …), ahead_packed<By>(pass, input, …), is_packed(pass, input)
 //                                the same for one of them, and whether it lies packed
 //   step(pass, kept, read, written, folds, column, count)
-//                                computes a step's elements; those of reductions go to the `s` of each State
+//                                computes a step's elements; operands of reductions go to the `s` of each State
 //   write<By>(pass, written, column, count, live), write_packed(pass, written, column)
 //                                stores them
 //   reduced(pass, folds)         takes the `total` of each State
-//   ROW_OUTPUTS, store_row()     whether there are outputs of one value a row, and stores them
+//   ROW_OUTPUTS, store_row()     whether there are outputs per row, and stores them
 
-// Of lambdas, as RF_FN is of functions. NVRTC inlines what is called once.
+// For lambdas what RF_FN is for functions. NVRTC inlines what is called once by itself.
 #if RF_DEVICE_AMD
 #define RF_INLINE __attribute__((always_inline))
 #else
@@ -68,10 +69,10 @@ template <> struct Nth<0> {
     template <class E> RF_FN static auto& of(E& states) { return states.first; }
 };
 
-// What stands in for Read<P> where all inputs were read ahead.
+// Stands in place of Read<P> if all inputs were read ahead.
 struct None {};
 
-// What a functor begins with: where its row is.
+// The base of a functor: where its row lies.
 template <class ARGS, int TENSORS> struct Located {
     typedef ARGS Args;
     index_t offset[TENSORS];
@@ -99,7 +100,7 @@ template <class ARGS, int TENSORS> struct LocatedAt : Located<ARGS, TENSORS> {
     }
 };
 
-// How what is packed is read and what a step makes is written: as any memory, or past the caches, where a launch does so only once.
+// How packed inputs are read and results are written: in the usual way, or past the caches, if a launch reads or writes each only once.
 struct AsAny {
     template <class S, class To> RF_FN static void get(To& to, const Tensor& tensor, index_t place) { load_packed<S>(to, tensor, place); }
     template <class S, class From> RF_FN static void put(const From& from, const Tensor& tensor, index_t place) {
@@ -112,7 +113,7 @@ struct PastCaches {
         store_once<S>(from, tensor, place);
     }
 };
-// The row's first elements in place of a step past its end: nothing comes of it, and no branch stands between loads.
+// The column to read for a step: the row's first one for a step behind its end, which is not used. So no branch stands between loads.
 RF_FN index_t inside(index_t column, index_t extent) { return column < extent ? column : 0; }
 
 // The accumulators of a reduction in one lane: QUADS neighbouring chains.
@@ -129,7 +130,7 @@ template <int QUADS> struct Chains {
     };
 };
 
-// Where the total of a part of a row is, of reduction `number`.
+// The address of the total of a part of a row, for reduction `number`.
 template <class Args> RF_FN char* partial(const Args& a, u32 number, index_t row, u64 part) {
     return memory(a.partials) + ((number * (u64)a.space.items + row) * a.chunks + part) * 8;
 }

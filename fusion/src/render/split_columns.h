@@ -1,12 +1,12 @@
-// split_columns.h: lanes across rows as in columns.h, for rows so few that their chunks, and parts of the chains of a chunk, go to
-// workgroups of their own. Each writes its part's total, for `join` to add up. Follows schedule.h.
+// split_columns.h: a lane takes rows as in columns.h. The rows are so few that different workgroups take their chunks, and parts of the
+// chains of a chunk. Each workgroup writes the total of its part, and `join` adds the totals. Follows schedule.h.
 //
-// Workgroup `group` has part `group % parts` of chunk `group / parts`, of the rows from `group_y` times its lanes' rows on; parts are
-// 2 to `lanes_log2`. A wave runs through its share of the part's chains one after another.
+// There are 2 to the power of `lanes_log2` parts of a chunk. Workgroup `group` has part `group % parts` of chunk `group / parts`, for the
+// rows from `group_y` times its lanes' rows on. A wave runs through its share of the part's chains one after another.
 namespace rf {
 namespace fuse {
 
-// A chain of each row of a lane, and the subtree of a wave's chains.
+// The accumulators of a lane: a chain for each of its rows, and the subtree of its wave's chains.
 template <class G> struct SplitColumnsChain {
     template <class R> struct State {
         typedef typename R::A A;
@@ -29,7 +29,7 @@ template <class G> struct SplitColumnsChain {
     };
 };
 
-// A quad of each row of a lane, from `column` on.
+// Folds a quad of each row of a lane, from `column` on.
 template <class G, class Folds>
 RF_FN void fold_quad(G (&g)[1], const typename G::Args& a, Folds& folds, index_t column, u32 count) {
     typename G::Kept kept;
@@ -54,7 +54,7 @@ RF_FN void fold_quad(G (&g)[2], const typename G::Args& a, Folds& folds, index_t
     g[0].read_rows(a, kept, column, count);
     fold_read(g, a, folds, kept, column, count);
 }
-// Two quads that are there, `step` columns apart. What a lane reads of both is under way before any of it is made a number.
+// Folds two whole quads that are `step` columns apart. A lane reads both before it converts any element.
 template <class G, class Folds>
 RF_FN void fold_quads(G (&g)[1], const typename G::Args& a, Folds& folds, index_t column, index_t step) {
     fold_quad(g, a, folds, column, G::WIDTH);
@@ -90,7 +90,7 @@ template <class G> RF_FN void split_columns(const typename G::Args& a, u32 group
     for (u32 q = 0; q < ROWS; ++q) g[q].row(a, Pass<0>());
     typename G::template About<0>::template Each<SplitColumnsChain<G>::template State> folds;
     const index_t end = a.space.quads - chunk < G::CHUNK_QUADS ? a.space.quads : chunk + G::CHUNK_QUADS;
-    // Of a whole chunk every chain has as many quads, all of them there.
+    // In a whole chunk every chain has the same number of quads, and all of them are whole.
     const bool whole = (chunk + G::CHUNK_QUADS) * G::WIDTH <= a.space.extent;
     for (u32 i = 0; i < own_chains; ++i) {
         const index_t first = chunk + (part * G::WAVES + uniform(thread_y())) * own_chains + i;

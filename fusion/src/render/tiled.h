@@ -1,10 +1,10 @@
-// tiled.h: squares of SIDE elements of the last axis and of axis 1, for inputs whose neighbours lie along axis 1. A workgroup takes a
-// square at a time. Such an input is read along the axis on which its elements are side by side, and kept in LDS; the step finds it
-// there, as it finds the others in memory. Which inputs those are is known at the launch: their mode says so. Follows schedule.h.
+// tiled.h: squares of SIDE elements of the last axis and of axis 1, for inputs whose neighbours lie along axis 1. A workgroup takes one
+// square after another. It reads such an input along the axis on which its elements are side by side, and stores it in LDS, where the
+// step reads it; other inputs are read from memory. The launch knows which inputs these are, and their mode says so. Follows schedule.h.
 namespace rf {
 namespace fuse {
 
-// Brings the inputs of a square that go through LDS there: `wide` by `deep` elements that are there.
+// Loads an input of a square into LDS, if its mode says so. `wide` by `deep` elements of the square lie inside the tensor.
 template <int SIDE, int THREADS, class Tiles> struct LoadTile {
     Tiles& tiles;
     u32 wide, deep;

@@ -1,14 +1,15 @@
-//! [`super::Schedule::Tiled`]: squares of the last axis and one other, for inputs whose neighbours lie along that other.
+//! [`super::Schedule::Tiled`]: a workgroup takes squares of the last axis and another one, for inputs whose neighbours lie along the
+//! other one.
 
 use super::body::Form;
 use super::{Kernel, THREADS, vector};
 use crate::graph::{Graph, Kind, Node};
 use crate::plan::Plan;
 
-/// Most inputs that go through tiles; more are read element by element.
+/// The most inputs that are read through tiles in LDS; others are read element by element.
 const SLOTS_MOST: usize = 2;
 
-/// Bytes of the widest input per element, and how many inputs per element there are.
+/// The bytes of an element of the widest input per element, and how many such inputs there are.
 fn inputs(graph: &Graph, plan: &Plan) -> (usize, usize) {
     let full =
         graph.nodes.iter().enumerate().filter(|(at, (node, _))| {
@@ -17,12 +18,12 @@ fn inputs(graph: &Graph, plan: &Plan) -> (usize, usize) {
     full.fold((1, 0), |(bytes, count), (_, (_, dtype))| (bytes.max(dtype.size_bytes()), count + 1))
 }
 
-/// Inputs that may go through tiles in one launch.
+/// How many inputs may be read through tiles in one launch.
 pub(crate) fn slots(graph: &Graph, plan: &Plan) -> usize {
     inputs(graph, plan).1.min(SLOTS_MOST)
 }
 
-/// Elements of a tile's side: 128 bytes and more, and a square of 16 KiB at most.
+/// How many elements the side of a tile has: 128 bytes and more for elements of two bytes and more, and at most 16 KiB in the square.
 pub(crate) fn side(graph: &Graph, plan: &Plan) -> usize {
     if inputs(graph, plan).0 <= 4 { 64 } else { 32 }
 }

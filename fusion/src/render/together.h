@@ -1,7 +1,7 @@
-// together.h: several launches of one kernel as one, whose grid is that of all members, one behind the other along its first axis.
-// Follows schedule.h.
+// together.h: joined launches of one kernel. The grids of the launches stand one behind the other along the first axis. Follows
+// schedule.h.
 
-// CUDA would copy arguments that are indexed to local memory.
+// An argument struct that is indexed. Without `__grid_constant__` CUDA copies it to local memory.
 #if RF_DEVICE_AMD
 #define FUSED_ARGUMENTS
 #else
@@ -11,14 +11,14 @@
 namespace rf {
 namespace fuse {
 
-// The first workgroup of each member, and its arguments.
+// The arguments of each launch, and its first workgroup in the joined grid.
 template <class ARGS, int MEMBERS> struct Members {
     u32 count, unused;
     u32 first[MEMBERS];
     ARGS member[MEMBERS];
 };
 
-// The member that a workgroup is of.
+// The number of the launch to which a workgroup belongs.
 template <class ARGS, int MEMBERS> RF_FN u32 member_of(const Members<ARGS, MEMBERS>& all, u32 group) {
     u32 own = 0;
     while (own + 1 < all.count && group >= all.first[own + 1]) ++own;

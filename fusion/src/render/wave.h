@@ -1,10 +1,10 @@
-// wave.h: lanes of one wave share a short row, step by step, and keep it in registers: it is read once. Follows schedule.h.
+// wave.h: lanes of one wave share a short row and keep it in registers, so that it is read once. Follows schedule.h.
 //
-// All loads of a row (G::EARLY), or where registers do not suffice of a pass (G::AHEAD), come before its arithmetic, so that they are
-// under way together. A row has G::TURNS steps a lane at most, since registers cannot be indexed. A step is G::WIDTH elements, of
-// neighbouring chains. A row of more than one step a lane has the whole wave, or as many lanes as make the order's chains, G::CHAINS
-// steps; where a wave has fewer lanes than that, a lane has several chains in turn: its slots. With G::PACKED everything lies packed
-// and the row ends with a whole step.
+// All loads of a row (G::EARLY), or if there are too few registers all loads of a pass (G::AHEAD), come before its arithmetic, so that
+// they are under way together. A lane has at most G::TURNS steps of a row, because registers cannot be indexed. A step is G::WIDTH
+// elements, of neighbouring chains; G::CHAINS steps have all chains of the order. A row with several steps a lane has G::CHAINS lanes,
+// or the whole wave if that has fewer. Then a lane takes several chains in turn, which are its slots. With G::PACKED everything lies
+// packed and the row ends with a whole step.
 namespace rf {
 namespace fuse {
 
@@ -30,7 +30,7 @@ template <int SLOTS, int QUADS> struct WaveChains {
     };
 };
 
-// Which lanes share a row.
+// The lanes that share a row.
 template <class G> struct WaveLanes {
     static const int MOST = ARCH_WAVE_SIZE < G::CHAINS ? ARCH_WAVE_SIZE : G::CHAINS, SLOTS = G::TURNS == 1 ? 1 : G::CHAINS / MOST;
     u32 log2, lane;
@@ -43,8 +43,8 @@ template <class G> struct WaveLanes {
     RF_FN index_t column(u32 q) const { return ((q << log2) + lane) * G::WIDTH; }
 };
 
-// Reads an input of all steps where it may lie anyhow: each asks for itself, so that one that does not lie packed makes the others
-// no slower. `whole`: whether the row ends with a whole step.
+// Reads one input for all steps, if inputs need not lie packed. The mode is tested for each input, so that one that does not lie packed
+// does not slow down the others. `whole`: whether the row ends with a whole step.
 template <class G, class P, class I>
 RF_FN void read_input(const G& g, const typename G::Args& a, P pass, I input, typename G::Kept (&kept)[G::TURNS],
                       const WaveLanes<G>& lanes, bool whole) {
@@ -64,7 +64,7 @@ RF_FN void read_input(const G& g, const typename G::Args& a, P pass, I input, ty
     }
 }
 
-// Reads what passes P to END - 1 read ahead.
+// Reads the inputs that passes P to END - 1 read ahead.
 template <int P, int END, class G>
 RF_FN void read_row(const G& g, const typename G::Args& a, typename G::Kept (&kept)[G::TURNS], const WaveLanes<G>& lanes) {
     const index_t extent = a.space.extent;
@@ -112,7 +112,7 @@ template <class G> RF_FN void rows_by_wave(const typename G::Args& a, u32 group)
     const WaveLanes<G> lanes(a);
     const index_t rows = (u32)G::THREADS >> lanes.log2;
     for (index_t base = group * rows; base < a.space.items; base += a.space.step) {
-        // Lanes without a row do the last one again, so that every lane has a value to exchange, and store nothing.
+        // Lanes without a row compute the last row again, so that every lane has a value to exchange, but store nothing.
         const index_t own = base + (thread_x() >> lanes.log2);
         const bool live = own < a.space.items;
         g.locate(a, live ? own : a.space.items - 1);

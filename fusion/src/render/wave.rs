@@ -1,12 +1,11 @@
-//! [`super::Schedule::Wave1`] and its like: lanes of one wave share a short row, step by step, and keep it in registers: it is read
-//! once.
+//! [`super::Schedule::Wave1`] and its like: lanes of one wave share a short row, and keep it in registers, so that it is read once.
 //!
-//! How many steps a lane has at most is in the text, since registers cannot be indexed, and so that a short row's kernel is short: a
-//! small launch ends before it has paid for much text. Where everything lies packed and the row ends with a whole step, that is in the
-//! text too, for the same reason.
+//! The most steps of a lane is a constant of the text, because registers cannot be indexed, and so that the kernel of a short row is
+//! short: a small launch must not spend its time loading code. For the same reason there are kernels for rows that lie packed and end
+//! with a whole step.
 //!
-//! A step is a quad, or of packed 16-bit elements two quads whose chains are neighbours: 16 bytes. Where a graph keeps more values than
-//! there are registers for, passes compute them anew.
+//! A step is a quad, or for packed 16-bit elements two quads of neighbouring chains, which are 16 bytes. If a graph would keep more
+//! values than there are registers for, its passes compute them again.
 
 use super::body::{Form, Reads};
 use super::room::{self, Room};
@@ -15,20 +14,21 @@ use crate::graph::Graph;
 use crate::order::{QUAD, SHORT_CHAINS};
 use crate::plan::Plan;
 
-/// Most registers of a lane for the row: half of what a lane of such a workgroup can have everywhere.
+/// The most registers of a lane for the row: half of what a lane of such a workgroup can have on every card.
 const REGISTERS_MOST: usize = 128;
 
-/// Most registers of a lane for a row that lies anyhow and is all read before anything is reduced: the ways to read it keep addresses
-/// alive beside it.
+/// The same for a row that need not lie packed and is read as a whole before anything is reduced. They are fewer, because the different
+/// modes of reading keep addresses in registers too.
 const EARLY_REGISTERS_MOST: usize = 96;
 
-/// Most registers of a lane for a packed 16-bit row of which [`GROUPS`] workgroups are under way on a compute unit, and those. Where a row
-/// has more steps than 2, that hides more of memory's latency than the registers would spare: a LayerNorm in f16 of 8192x768 takes 7.4
+/// The most registers of a lane for a packed 16-bit row, if [`GROUPS`] workgroups shall run on a compute unit at once. With more than 2
+/// steps a lane, that hides more of memory's latency than more registers would spare: a LayerNorm in f16 of 8192x768 takes 7.4
 /// instead of 8.1 us (H200, 2026-11-22).
 const MANY_REGISTERS_MOST: usize = 64;
+/// How many workgroups shall run on a compute unit at once then.
 const GROUPS: usize = 3;
 
-/// The schedule for `turns` steps a lane.
+/// The schedule for at most `turns` steps a lane.
 pub(crate) fn schedule(turns: usize, packed: bool) -> Schedule {
     match (turns, packed) {
         (0 | 1, false) => Schedule::Wave1,
@@ -42,24 +42,24 @@ pub(crate) fn schedule(turns: usize, packed: bool) -> Schedule {
     }
 }
 
-/// Chains of a lane that are neighbours where everything lies packed: as many as it reads in one access.
+/// How many neighbouring chains a lane has if rows lie packed: as many as it reads in one access.
 pub(crate) fn chains(graph: &Graph, plan: &Plan) -> usize {
     if room::widest(graph, plan) <= 2 { 2 } else { 1 }
 }
 
-/// The kernel's sizes.
+/// The sizes of the kernel, and what fits its registers.
 struct Size {
     /// Chains of a step.
     chains: usize,
     /// Elements of a step.
     width: usize,
-    /// Whether values pass from one pass to the next.
+    /// Whether values are kept from one pass to the next.
     keeps: bool,
     /// Whether a pass reads its inputs before it computes anything.
     ahead: bool,
-    /// Whether all inputs are read first.
+    /// Whether the inputs of all passes are read before the first.
     early: bool,
-    /// Whether the row takes few registers for its steps.
+    /// Whether the row takes so few registers that [`GROUPS`] workgroups run at once.
     is_small: bool,
 }
 
@@ -81,7 +81,7 @@ impl Size {
     }
 }
 
-/// `turns` steps a lane at most; `packed` where [`crate::geometry::Geometry::is_packed`] holds for a step.
+/// Renders the kernel for at most `turns` steps a lane; `packed` for rows for which [`crate::geometry::Geometry::is_packed`] holds.
 pub(super) fn render(kernel: &Kernel<'_>, turns: usize, packed: bool, out: &mut String) {
     let Size { chains, width, keeps, ahead, early, is_small } = Size::new(kernel, turns, packed);
     let bounds = match is_small {

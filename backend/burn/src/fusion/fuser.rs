@@ -28,7 +28,7 @@ pub(crate) enum Taken {
     Joins,
     /// It joins the stretch and ends it.
     Closes,
-    /// The stretch ends before it.
+    /// It does not join: the stretch ends before it.
     Refused,
 }
 

@@ -117,7 +117,7 @@ mod tests {
         TensorIr { id: TensorId::new(id), shape: Shape::from(vec![1, 2]), status, dtype: DType::F32 }
     }
 
-    /// `exp(x) + other`, of which nothing but the sum stays.
+    /// `exp(x) + other`, of which only the sum lives on.
     fn call(x: u64, other: u64, first_made: u64) -> [OperationIr; 2] {
         let input = tensor(x, TensorStatus::ReadOnly);
         let (made, sum) = (first_made, first_made + 1);
@@ -133,7 +133,7 @@ mod tests {
         ]
     }
 
-    /// After which of the operations they are a loop.
+    /// The numbers of the operations after which those so far are found to be a loop.
     fn loops(operations: impl IntoIterator<Item = OperationIr>) -> Vec<usize> {
         let mut repeats = Repeats::default();
         let ends = operations.into_iter().enumerate().filter(|(_, operation)| {

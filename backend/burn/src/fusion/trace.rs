@@ -266,7 +266,7 @@ impl Trace {
         Ok(at)
     }
 
-    /// Makes the parts of two entries one. Their rows agree: [`Trace::resolve`] has seen to it.
+    /// Makes the parts of two entries one. [`Trace::resolve`] has checked that they reduce over the same axes.
     fn join(&mut self, a: EntryId, b: EntryId) {
         let (a, b) = (self.root(a), self.root(b));
         if a == b {

@@ -21,7 +21,7 @@ pub const INFO_WORDS: usize = 32;
 
 /// Kernels by name, compiled one by one when first asked for.
 pub trait KernelLibrary: Sync {
-    /// The kernel that Candle calls `name`; `None` if there is none, which is an error that names it.
+    /// The kernel that Candle calls `name`; `None` if there is none, which becomes an error that names it.
     fn kernel(&self, name: &str) -> Option<KernelSpec>;
 
     /// The library's name in messages: Candle's name for the module.
@@ -210,7 +210,7 @@ impl Call {
     /// Launches a kernel, or lets it wait with Candle's own launches.
     ///
     /// # Errors
-    /// What its compilation says; the launch's own, if it does not wait.
+    /// The compiler's messages; if it does not wait, the launch's own.
     ///
     /// # Safety
     /// - The arguments are what the kernel takes.

@@ -52,8 +52,8 @@ pub type cudaDataType = cudaDataType_t;
 /// A wish for a kernel. `rocfire_kernels` chooses by itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum cublasGemmAlgo_t {
-    /// No wish.
+    /// The caller wishes for no kernel in particular.
     CUBLAS_GEMM_DEFAULT = -1,
-    /// No wish.
+    /// The caller wishes for no kernel in particular.
     CUBLAS_GEMM_DEFAULT_TENSOR_OP = 99,
 }

@@ -27,7 +27,7 @@ impl CudaContext {
     /// Opens the device that `ROCFIRE_DEVICE` names, else the best there is. Ordinal `n` is the n-th device behind that one.
     ///
     /// # Errors
-    /// A wrong setting, a driver that is not there, an ordinal that it does not have.
+    /// A setting is wrong, the driver is not there, or it has no device of this ordinal.
     pub fn new(ordinal: usize) -> Result<Arc<CudaContext>, DriverError> {
         CudaContext::with_device(ordinal, Device::get(device_id(ordinal)?)?)
     }
@@ -57,7 +57,7 @@ impl CudaContext {
         Ok(i32::try_from(count).unwrap_or(i32::MAX))
     }
 
-    /// The number it was opened by.
+    /// The ordinal by which it was opened.
     pub fn ordinal(&self) -> usize {
         self.ordinal
     }
@@ -91,12 +91,12 @@ impl CudaContext {
         &self.shared
     }
 
-    /// Launches what waits, and lends memory and stream to work that is no launch of Candle's.
+    /// Launches what waits, and lends memory and the stream to work that is no launch of Candle's.
     pub fn settled(&self) -> Settled<'_> {
         self.shared.settled()
     }
 
-    /// The stream: all of a context's streams are handles of one order.
+    /// The stream. All streams of a device are handles of one order of work.
     pub fn default_stream(self: &Arc<Self>) -> Arc<CudaStream> {
         let mut stream = lock(&self.stream);
         if let Some(stream) = stream.upgrade() {
@@ -159,7 +159,7 @@ impl CudaContext {
         self.shared.check_err()
     }
 
-    /// Keeps an error that cannot be returned where it happened; the next call that can returns it.
+    /// Keeps an error that cannot be returned where it happened. The next call that can return an error returns it.
     pub fn record_err<T>(&self, result: Result<T, DriverError>) {
         self.shared.record_err(result);
     }

@@ -217,10 +217,10 @@ impl<T> CudaSlice<T> {
 }
 
 impl<T: DeviceRepr> CudaSlice<T> {
-    /// A copy with an owner of its own.
+    /// A copy in memory of its own.
     ///
     /// # Errors
-    /// Out of memory; the copy's own.
+    /// Out of memory; those of the copy.
     pub fn try_clone(&self) -> Result<CudaSlice<T>, DriverError> {
         match &self.held {
             // Nothing can write numbers of the host, so the copy shares them.

@@ -383,7 +383,7 @@ pub enum Run {
 /// A function that does what the launches of a step do, on a stream.
 pub type Operator = Box<dyn Fn(&rocfire_hal::Stream) -> Result<(), DriverError>>;
 
-/// One launch in the place of several.
+/// One launch in place of several.
 pub struct Merged {
     /// Its name in messages and profiles.
     pub label: &'static str,

@@ -84,7 +84,7 @@ impl Shared {
         lock(&self.error).take().map_or(Ok(()), Err)
     }
 
-    /// Keeps an error that cannot be returned where it happened; the next call that can returns it.
+    /// Keeps an error that cannot be returned where it happened. The next call that can return an error returns it.
     pub(crate) fn record_err<T>(&self, result: Result<T, DriverError>) {
         if let Err(error) = result {
             lock(&self.error).get_or_insert(error);

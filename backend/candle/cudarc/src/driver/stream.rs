@@ -172,7 +172,7 @@ impl CudaStream {
     pub fn clone_dtoh<T: DeviceRepr, Src: DevicePtr<T>>(self: &Arc<Self>, source: &Src) -> Result<Vec<T>, DriverError> {
         let len = source.len();
         let mut elements = Vec::<T>::with_capacity(len);
-        // Bytes 0 are written first: `T` need not have a value of zero bytes, but bytes must have one to be borrowed.
+        // Zero bytes are written first, because bytes must be initialised to be borrowed. They need not be a value of `T`.
         // SAFETY: the capacity is `len` elements; whatever the copy writes there is values of `T` (`DeviceRepr`), and
         // the length is set only behind it.
         unsafe {

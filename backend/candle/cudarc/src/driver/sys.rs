@@ -15,14 +15,14 @@ pub enum CUstream_st {}
 /// A number that names a live [`crate::driver::CudaStream`] to `candle-kernels`. It means nothing to CUDA or HIP.
 pub type CUstream = *mut CUstream_st;
 
-/// Whether a stream records.
+/// Whether a stream is recording a graph.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CUstreamCaptureStatus {
-    /// It does not.
+    /// It is not.
     CU_STREAM_CAPTURE_STATUS_NONE = 0,
-    /// It does.
+    /// It is.
     CU_STREAM_CAPTURE_STATUS_ACTIVE = 1,
-    /// It did, and the recording was spoiled.
+    /// It was, and the recording cannot be used any more.
     CU_STREAM_CAPTURE_STATUS_INVALIDATED = 2,
 }
 

@@ -16,7 +16,7 @@
 //          members at most
 #ifndef CANDLE_THIN_H
 #define CANDLE_THIN_H
-// Lanes of a workgroup.
+// How many lanes a workgroup has.
 #define CANDLE_BLOCK 256
 
 // How many elements of T one access of at most 16 bytes moves, if V are wanted.

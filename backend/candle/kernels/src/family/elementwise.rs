@@ -94,10 +94,10 @@ fn elu<'g>(x: Term<'g>, alpha: Term<'g>) -> Term<'g> {
 
 fn binary<'g>(word: &str, a: Term<'g>, b: Term<'g>) -> Term<'g> {
     match word {
-        // A divisor of 0, which on a CPU panics, gives all ones, as integer division on GPUs does.
+        // A divisor of 0, which panics on a CPU, gives a number whose bits are all ones, as integer division on GPUs does.
         "div" if !a.dtype().is_float() => b.is(Is::Eq, b.number(0)).choose(b.number(Scalar::Int(-1)), a / b),
-        // The first stays unless the second is beyond it, as on Candle's CPU device: a NaN that comes first is kept, one that
-        // comes second is not, and of equal zeros the first one's sign stays.
+        // The first operand stays unless the second is beyond it, as on Candle's CPU device. So a NaN that comes first is kept, one that
+        // comes second is not, and of two zeros the sign of the first stays.
         "maximum" | "minimum" => a.is(if word == "maximum" { Is::Lt } else { Is::Gt }, b).choose(b, a),
         word => a.binary(Op::named(word).expect("names.txt has operators of fusion's or of ours"), b),
     }

@@ -287,7 +287,7 @@ impl Plan<'_, '_> {
             if !is_whole || window.is_owned(number) || window.overwrites(reader, number) {
                 return None;
             }
-            // Each axis of the result is one of the copy's.
+            // Each axis of the result must be one of the copy's axes.
             let mut strides = [0; 4];
             for (axis, stride) in strides.iter_mut().enumerate() {
                 let found = axes.iter().position(|&of| of == [shape[axis], own[axis]])?;

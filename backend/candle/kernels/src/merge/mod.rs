@@ -49,7 +49,7 @@ impl Merger for Candle {
         }
         if !keeps_bits {
             plan.join_attentions();
-            // Graphs join the products whose results they begin with.
+            // A chain of graphs joins the product whose result it begins with.
             plan.join_each(Plan::join_epilogue);
         }
         (0..plan.groups.len()).for_each(|at| plan.move_up(at));

@@ -64,7 +64,8 @@ fn a_launch_comes_after_all_that_it_has_to_do_with() {
     let launch = |parts: &[(&Kept, bool)]| {
         bench.node(parts.iter().map(|&(memory, is_written)| part(memory, 0, 1024, is_written)).collect())
     };
-    // Read after write; two readers are free of each other; write after read of both; write after write; nothing in common.
+    // In turn: read after write; a second reader, which does not depend on the first; write after both reads; write after write; a launch
+    // that has no memory in common with the others.
     let found = order(vec![
         launch(&[(&x, write)]),
         launch(&[(&x, read), (&y, write)]),
@@ -87,10 +88,10 @@ fn parts_meet_by_their_bytes() {
         touched.narrow_to(Some(Extent { rows: 4, row_bytes, stride_bytes }));
         bench.node(vec![touched])
     };
-    // Neighbours; one byte in common, read and then written.
+    // Neighbouring bytes; then one byte in common, read and then written.
     let found = order(vec![one(0, 16, false), one(16, 16, true), one(15, 1, true), one(31, 2, false)]);
     assert_eq!(found, [(0, 0), (0, 0), (0b1, 0), (0b10, 0b10)]);
-    // Columns of rows of 64 bytes side by side; over an edge; over the end of a row; other rows.
+    // Columns of rows of 64 bytes: side by side, across an edge, across the end of a row, and of other rows.
     let found = order(vec![columns(0, 16, 64), columns(16, 48, 64), columns(15, 2, 64), columns(62, 4, 64)]);
     assert_eq!(found, [(0, 0), (0, 0), (0b11, 0), (0b11, 0)]);
     let found = order(vec![columns(0, 16, 64), columns(16, 16, 32)]);
@@ -140,7 +141,7 @@ fn what_waits_on_keeps_its_order() {
     }
     let masks = |queue: &Queue| queue.nodes.iter().map(masks).collect::<Vec<_>>();
     assert_eq!(masks(&queue), [(0, 0), (0b1, 0b1), (0b11, 0), (0b101, 0b101)]);
-    // The first two run.
+    // The first two launches run.
     queue.run(&bench.shared, 2);
     assert_eq!(masks(&queue), [(0, 0), (0b1, 0b1)]);
     queue.add(bench.node(vec![part(&x, 0, 1024, true)]));
