@@ -254,9 +254,11 @@ fn padded_weight_gradient(
     const OP: &str = "conv_weight_gradient";
     let channels = weight_grad.shape()[1];
     let x = channels_last(OP, stream, x, padded)?;
-    let mut shape = weight_grad.shape().to_vec();
-    shape[1] = padded;
-    let mut whole = Tensor::empty(&stream.device(), &shape, weight_grad.dtype())?;
+    let mut extents = [padded; rocfire_hal::MAX_RANK];
+    for (axis, &extent) in weight_grad.shape().iter().enumerate().filter(|(axis, _)| *axis != 1) {
+        extents[axis] = extent;
+    }
+    let mut whole = Tensor::empty(&stream.device(), &extents[..weight_grad.layout().rank()], weight_grad.dtype())?;
     conv_weight_gradient(stream, x.view(), grad, whole.view_mut(), params)?;
     let own = whole.layout().slice(1, 0, channels, 1)?;
     family::copy_into(stream, whole.view().with_layout(own)?, weight_grad)
