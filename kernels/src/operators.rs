@@ -7,12 +7,13 @@
 //! Inputs are views of any strides unless a function says otherwise. What does not fit is an error that names the
 //! argument.
 
+mod experts;
 mod tokens;
 
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use rocfire_fusion::{Epilogue, Scalar, eager};
+use rocfire_fusion::{Scalar, eager};
 use rocfire_hal::{DType, Layout, Stream, Tensor, View, ViewMut};
 
 use crate::attention::{AttentionInputs, AttentionParams, AttentionSaved};
@@ -20,9 +21,8 @@ use crate::attention::{PagedInputs, PagedParams, Queries, paged_attention as lau
 use crate::attention::{attention as launch_attention, attention_backward, attention_backward_sinks};
 use crate::cache::{self, Cache, CacheCodes, CacheLayout, CacheList, CacheMut, Pages, ScaleRule};
 use crate::family::{self, shape};
-use crate::gate::{Activation, GateParams, gate as launch_gate, gate_backward};
-use crate::gemm::{GemmGroups, GemmParams, gemm_grouped, gemm_grouped_fused};
-use crate::graphs::{Graphs, Maker, wide};
+use crate::gate::{GateParams, gate as launch_gate, gate_backward};
+use crate::graphs::wide;
 use crate::hadamard::hadamard as launch_hadamard;
 use crate::loss::{CrossEntropy, cross_entropy as launch_cross_entropy, cross_entropy_backward};
 use crate::norm::{self, GroupNormGradients, GroupNormParams, NormGradients, NormKind, NormParams, norm_backward};
@@ -31,6 +31,7 @@ use crate::rope::{self, RopeAngles, RopeParams, RopePositions, RopeStyle, RopeTe
 use crate::{Error, Result, softmax};
 
 pub use crate::sample::Form;
+pub use experts::{GroupedEpilogue, combine, expert_matmul, grouped_matmul};
 pub use tokens::{
     PenaltyForm, RouteForm, SampleForm, accept, accept_greedy, log_probabilities, penalise, probabilities, route,
     sample, sort_by_expert, top_k,
@@ -583,53 +584,6 @@ fn rows<'a>((format, granularity): Coding, codes: &'a Tensor, scales: &'a Tensor
     let k = (bytes * 8 / format.bits()).max(1);
     let block = granularity.block([rows.max(1), k]);
     CodedRows { format, codes: codes.view(), scales: scales.view(), kind: granularity.kind(), block }
-}
-
-/// What becomes of the products of groups before they are stored.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub enum GroupedEpilogue {
-    /// Nothing.
-    #[default]
-    None,
-    /// `activation(product) · factor`, the factor `[rows, N]` of the product's type, or what broadcasts to it.
-    Gate(Activation),
-    /// `product · factor`, the same.
-    Scale,
-}
-
-/// Groups of rows, each by a matrix of its own, as [`gemm_grouped`] and [`gemm_grouped_fused`]. Rows of no group are
-/// zeros.
-///
-/// # Inputs
-/// `a` `[rows, K]`; `b` `[groups, K, N]`, of the same type; offsets i32 `[groups + 1]`: the first row of each group,
-/// and the end; but for [`GroupedEpilogue::None`] the factor. The output is `[rows, N]`. There is no gradient.
-pub fn grouped_matmul(epilogue: GroupedEpilogue) -> Operator {
-    let names = &["a", "b", "offsets", "factor"][..if epilogue == GroupedEpilogue::None { 3 } else { 4 }];
-    let output = |inputs: &[Spec]| vec![Spec::new([inputs[0].extent(0), inputs[1].extent(2)], inputs[0].dtype)];
-    Operator::new("grouped_matmul", names, output, move |stream, inputs, outputs| {
-        let (a, b, offsets) = (inputs[0].view(), inputs[1].view(), packed(&inputs[2])?);
-        let (groups, params) = (GemmGroups::Offsets(offsets.view()), GemmParams::default());
-        eager::fill(outputs[0].view_mut(), Scalar::Int(0))?;
-        let activation = match epilogue {
-            GroupedEpilogue::None => return gemm_grouped(stream, a, b, &groups, outputs[0].view_mut(), &params),
-            GroupedEpilogue::Gate(activation) => Some(activation),
-            GroupedEpilogue::Scale => None,
-        };
-        static GRAPHS: Graphs<(Option<Activation>, DType, DType)> = Graphs::new();
-        let graph = GRAPHS.get((activation, a.dtype(), inputs[3].dtype()), |(activation, dtype, factor)| {
-            let make = Maker::of("grouped_matmul", dtype);
-            let (mut product, factor) = (make.input(dtype), make.input(factor));
-            if let Some(activation) = activation {
-                product = activation.value(make.precision, product);
-            }
-            make.output(product * factor, dtype);
-            make.finish()
-        });
-        let (shape, factor) = (outputs[0].shape().to_vec(), [inputs[3].view()]);
-        let outputs = [outputs[0].view_mut()];
-        let epilogue = Epilogue::new(&graph, &shape, &factor, &[], &outputs)?;
-        gemm_grouped_fused(stream, a, b, &groups, &epilogue, &params)
-    })
 }
 
 /// How a cache lies whose keys and values are inputs, and behind them, where there are codes, the scales of both.

@@ -8,7 +8,7 @@
 //! package here too, for models that ask for it by name (`use_flash_attn`): a third patch.
 //!
 //! [`sample`] draws tokens by top-k, top-p, min-p and masks, [`penalise`], [`log_probabilities`] and [`accept`] are beside it;
-//! [`route`] and [`sort_by_expert`] choose experts of tokens.
+//! [`route`] and [`sort_by_expert`] choose experts of tokens, and [`experts`] are what they go through.
 //!
 //! Norms with and without a residual, softmax, gates, rotary embeddings, Hadamard transforms, cross-entropy and products of groups are
 //! functions on Candle's tensors, a launch each, with gradients where the kernels have them; [`QuantLinear`] multiplies
@@ -18,6 +18,7 @@
 mod attention;
 mod cache;
 mod device;
+mod experts;
 mod operators;
 mod quantised;
 mod record;
@@ -27,6 +28,7 @@ mod tokens;
 pub use attention::{FlashAttention, flash_attn, flash_attn_windowed, flash_attn_windowed_softcap};
 pub use cache::{CacheLayout, KvCache, PagedParams, ScaleRule, Sequences};
 pub use device::{Found, device, launches};
+pub use experts::{combine, expert_matmul, experts};
 pub use operators::{
     Activation, GateLayout, GateParams, GroupedEpilogue, RopeFrequencies, RopeScaling, RopeStyle, add_layer_norm,
     add_rms_norm, cross_entropy, gate, gated_mlp, group_norm, grouped_matmul, hadamard, layer_norm, log_softmax,

@@ -186,7 +186,8 @@ pub fn rope_at(x: &Tensor, [cosines, sines]: [&Tensor; 2], style: RopeStyle, pos
     one(&kernels::rope(style, 0, true), &[x, cosines, sines, positions])
 }
 
-/// Groups of rows, each by a matrix of its own, in one launch: what a mixture's experts compute. There is no gradient.
+/// Groups of rows, each by a matrix of its own, in one launch: what a mixture's experts compute. Without an epilogue `a` and `b` have
+/// gradients.
 ///
 /// # Shapes
 /// `a`: `[rows, K]`; `b`: `[groups, K, N]`; `offsets`: u32 or i32 `[groups + 1]`, the first row of each group, and the

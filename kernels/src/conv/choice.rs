@@ -7,10 +7,10 @@ use rocfire_arch::{ArchInfo, Matrix};
 use rocfire_fusion::Runs;
 use rocfire_hal::{DType, Device, DriverKind};
 
-use super::conv::ConvKey;
 use super::direct::CHANNELS_MAX;
 use super::geometry::AXES;
 use super::operands::{COPY_PLACES, VECTOR_BYTES};
+use super::sources::ConvKey;
 use super::tiling::{TILINGS, Tiling, are_rounds, staging};
 use crate::family::sum_dtype;
 use crate::gemm::Staging;

@@ -225,7 +225,7 @@ struct Windows : LaneLines {
 #endif
 
 #if CONV_COPIES
-typedef Copier<CHANNELS, CONV_WEIGHT, CONV_AHEAD> Weights;
+typedef Copier<CHANNELS, CONV_WEIGHT, AllRows, CONV_AHEAD> Weights;
 // Where copies are read and where they go, by turns.
 struct CopyRing {
     LdsAddress first, filled, read;

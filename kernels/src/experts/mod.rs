@@ -3,8 +3,10 @@
 //! [`route()`] chooses experts of each token by its logits and says what share each has. [`sort_by_expert()`] puts the choices in the
 //! order of experts, with the offsets that [`crate::gemm::gemm_grouped`] takes: one launch for few tokens, two for many. What the
 //! host cannot know (how many tokens there are, which experts are here) lies on the device. Results are the same bits on every run,
-//! and a token's choices do not depend on what else is in the batch. The products are elsewhere.
+//! and a token's choices do not depend on what else is in the batch. The products are elsewhere; [`combine()`] weights and adds the rows that they
+//! gave a token.
 
+mod combine;
 mod route;
 mod sort_by_expert;
 
@@ -13,6 +15,7 @@ use rocfire_hal::{DType, Source, Stream, View};
 use crate::Result;
 use crate::family::{self, shape};
 
+pub use combine::{CombineGradients, CombineParams, combine, combine_backward};
 pub use route::{GroupScore, Groups, Hash, RouteParams, Score, Shared, SharedScore, route};
 pub use sort_by_expert::{Blocks, ByExpert, SortParams, sort_by_expert};
 
@@ -33,7 +36,7 @@ fn capacities() -> impl Iterator<Item = usize> {
 
 /// The sources of the family.
 pub(crate) fn sources(dtype: DType) -> impl Iterator<Item = (&'static str, Source)> {
-    route::sources(dtype).chain(sort_by_expert::sources(dtype))
+    route::sources(dtype).chain(sort_by_expert::sources(dtype)).chain(combine::sources(dtype))
 }
 
 /// Address and row stride of a matrix whose rows are contiguous.

@@ -8,7 +8,7 @@
 
 // Moves a tile of ROWS x GEMM_BK from memory through registers to LDS. Rows past the end are read from the last one instead:
 // what they give is never stored. Elements past the end of K become zero.
-template <int ROWS, int MODE> struct Loader {
+template <int ROWS, int MODE, class Rows = AllRows> struct Loader {
     static const int WIDTH = MODE < 2 ? GEMM_VEC : 1;
     static const bool ALONG_K = MODE == 0 || MODE == 2;
     static const int PER_LINE = (ALONG_K ? GEMM_BK : ROWS) / WIDTH;
@@ -23,14 +23,14 @@ template <int ROWS, int MODE> struct Loader {
     RF_FN static int row_of(int c) { return ALONG_K ? c / PER_LINE : c % PER_LINE * WIDTH; }
     RF_FN static int k_of(int c) { return ALONG_K ? c % PER_LINE * WIDTH : c / PER_LINE; }
 
-    RF_FN void start(const In* base, u32 first_row, u32 rows, u32 first_k, i64 row_stride, i64 k_stride) {
+    RF_FN void start(const In* base, u32 first_row, u32 rows, u32 first_k, i64 row_stride, i64 k_stride, Rows of = Rows()) {
         step = k_stride * GEMM_BK;
 #pragma unroll
         for (int i = 0; i < LOADS; ++i) {
             int c = (int)thread_x() + i * GEMM_THREADS;
             u32 row = first_row + row_of(c);
             u32 last = rows - (ALONG_K ? 1 : WIDTH);
-            from[i] = base + (i64)(row < last ? row : last) * row_stride + (i64)(first_k + k_of(c)) * k_stride;
+            from[i] = base + (i64)of.at(row < last ? row : last) * row_stride + (i64)(first_k + k_of(c)) * k_stride;
         }
     }
     // `left`: how many k from the start of this tile exist.
@@ -65,7 +65,7 @@ template <int ROWS, int MODE> struct Loader {
 
 #if GEMM_ASYNC
 // The same past the registers, 16 bytes at a time, along K.
-template <int ROWS, int MODE> struct Copier {
+template <int ROWS, int MODE, class Rows = AllRows> struct Copier {
     static_assert(MODE == 0, "vectors along K");
     static const int PER_LINE = GEMM_BK / GEMM_FULL;
     static const int TOTAL = ROWS * GEMM_BK / GEMM_FULL;
@@ -76,12 +76,12 @@ template <int ROWS, int MODE> struct Copier {
     RF_FN static int row_of(int c) { return c / PER_LINE; }
     RF_FN static int k_of(int c) { return c % PER_LINE * GEMM_FULL; }
 
-    RF_FN void start(const In* base, u32 first_row, u32 rows, u32 first_k, i64 row_stride, i64) {
+    RF_FN void start(const In* base, u32 first_row, u32 rows, u32 first_k, i64 row_stride, i64, Rows of = Rows()) {
 #pragma unroll
         for (int i = 0; i < LOADS; ++i) {
             int c = (int)thread_x() + i * GEMM_THREADS;
             u32 row = first_row + row_of(c);
-            from[i] = base + (i64)(row < rows - 1 ? row : rows - 1) * row_stride + (first_k + k_of(c));
+            from[i] = base + (i64)of.at(row < rows - 1 ? row : rows - 1) * row_stride + (first_k + k_of(c));
         }
     }
     RF_FN void copy(const char* lds, u32 left) {

@@ -3,8 +3,9 @@
 // Shapes : A [.., M, K], B [.., K, N], C [.., M, N]; strides in elements, batch axes decoded from the grid
 // Grid   : gemm (ceil(N / GEMM_BN), ceil(M / GEMM_BM), batches * slices)   one workgroup per tile of C and slice of K
 //          GEMM_SEVERAL: products with as many tiles along M and batches, one behind the other along the first axis
-//          GEMM_GROUPED: M is rows of groups, each with a B of its own; as many tiles along M as rows can fill at most,
+//          GEMM_GROUPED 1 to 3: M is rows of groups, each with a B of its own; as many tiles along M as rows can fill at most,
 //          those past the last group's do nothing
+//          GEMM_GROUPED 4: K is rows of groups, each with a C of its own: a batch each
 //          gemm_sum (ceil(N / 256), M, batches)                            adds up the slices
 // Block  : gemm (GEMM_THREADS, 1, 1), gemm_sum (256, 1, 1)
 // LDS    : GEMM_STAGES * (GEMM_BM + GEMM_BN) * GEMM_BK elements, by `stage`; of two buffers one is filled while the other is
@@ -23,7 +24,8 @@
 //          GEMM_ASYNC, whether copies to LDS go past the registers (for FMA only of vectors along K); GEMM_LDS_BYTES; GEMM_A_MODE, GEMM_B_MODE: 0 vectors along
 //          K, 1 vectors along the other axis, 2 single elements with lanes along K, 3 single elements with lanes along the
 //          other axis; GEMM_SEVERAL: how many products a launch takes, 0 where it is one; GEMM_GROUPED: 1 where bounds
-//          are the first rows of the groups and the end, 2 where they count the rows of groups of group_rows each; GEMM_EPILOGUE: 1 where the text of a `fusion` epilogue stands in front of this one: it stores what
+//          are the first rows of the groups and the end, 2 where they count the rows of groups of group_rows each, 3 as 1, of rows of
+//          A by a list, 4 as 1, along K; GEMM_EPILOGUE: 1 where the text of a `fusion` epilogue stands in front of this one: it stores what
 //          it computes of C, and nothing else is stored.
 using namespace rf;
 
@@ -73,13 +75,14 @@ struct GemmArgs {
     u32 first_batch, chunk;
 #if GEMM_GROUPED
     const i32* bounds;
-    u32 groups, group_rows, row_tiles, unused;
+    const i32* choices;
+    u32 groups, group_rows, row_tiles, each, a_rows, unused;
 #endif
 #if GEMM_EPILOGUE
     EpilogueArgs epilogue;
 #endif
 };
-#define GEMM_ARGS_BYTES (GEMM_GROUPED ? 304 : 280)
+#define GEMM_ARGS_BYTES (GEMM_GROUPED ? 320 : 280)
 #if GEMM_EPILOGUE
 static_assert(sizeof(GemmArgs) == GEMM_ARGS_BYTES + sizeof(EpilogueArgs), "as in gemm.rs and grouped.rs");
 #else

@@ -6,10 +6,11 @@ use rocfire_hal::profile::{Category, Work};
 use rocfire_hal::{Buffer, DType, DriverKind, Level, Precision, Source, Stream, Tensor, View, ViewMut};
 
 use super::choice::{Machine, SIMDS, choose, is_sliced};
-use super::tiling::{Mode, Staging, TILINGS, Tiling, Unit, has_tf32};
+use super::sources::{GemmKey, source_behind, sum_dtype};
+use super::tiling::{Mode, TILINGS, Tiling, Unit, has_tf32};
 use crate::Result;
 use crate::epilogue::{self, BoundEpilogue, Shared};
-use crate::family::{self, GRID_YZ_MAX, KernelLaunch, Sources, c_type, shape};
+use crate::family::{self, GRID_YZ_MAX, KernelLaunch, Sources, shape};
 use crate::tuning::{Candidate, Lies, Shape, Tables};
 
 const OP: &str = "gemm";
@@ -620,100 +621,7 @@ struct Target<'t, 'a> {
 fn kept_source(key: GemmKey, epilogue: Option<&BoundEpilogue<'_>>, several: usize) -> std::sync::Arc<Source> {
     static SOURCES: Sources<(GemmKey, u128, bool)> = Sources::new();
     let (hash, text) = epilogue::hash_and_text(epilogue);
-    SOURCES.get((key, hash, several > 0), |_| source_behind(key, text, several, 0))
-}
-
-/// What varies in the source.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) struct GemmKey {
-    pub input: DType,
-    pub output: DType,
-    /// Whether the matrix unit rounds factors of f32.
-    pub tf32: bool,
-    pub tiling: Tiling,
-    pub a: Mode,
-    pub b: Mode,
-    /// Whether a workgroup adds up more than one chunk of K.
-    pub chunked: bool,
-    pub staging: Staging,
-}
-
-/// Every part of the kernels, for the hash of what was tuned.
-pub(super) const TEXTS: &str = concat!(
-    include_str!("gemm.hip"),
-    include_str!("stage.hip"),
-    include_str!("matrix.hip"),
-    include_str!("fma.hip"),
-    include_str!("kernel.hip")
-);
-
-/// The source of one variant.
-pub(crate) fn source(key: GemmKey) -> Source {
-    source_behind(key, "", 0, 0)
-}
-
-/// The source of one variant behind the text of an epilogue, or of none; `several`: for that many launches in one, 0 for one;
-/// `grouped`: how groups of rows are told, 0 for none.
-fn source_behind(key: GemmKey, epilogue: &str, several: usize, grouped: usize) -> Source {
-    let t = key.tiling;
-    let sum = if t.matrix_size == 0 { wrapping_sum(key.input) } else { c_type(sum_dtype(key.input)) };
-    let numbers = [
-        ("GEMM_MATRIX_SIZE", usize::from(t.matrix_size)),
-        ("GEMM_WAVES_M", usize::from(t.waves[0])),
-        ("GEMM_WAVES_N", usize::from(t.waves[1])),
-        ("GEMM_TILES_M", usize::from(t.tiles[0])),
-        ("GEMM_TILES_N", usize::from(t.tiles[1])),
-        ("GEMM_SLABS", usize::from(t.slabs)),
-        ("GEMM_STAGES", usize::from(key.staging.stages)),
-        ("GEMM_ASYNC", usize::from(key.staging.copies)),
-        ("GEMM_LDS_BYTES", key.staging.lds_bytes as usize),
-        ("GEMM_CHUNKED", usize::from(key.chunked)),
-        ("GEMM_A_MODE", key.a as usize),
-        ("GEMM_B_MODE", key.b as usize),
-        ("GEMM_EPILOGUE", usize::from(!epilogue.is_empty())),
-        ("GEMM_SEVERAL", several),
-        ("GEMM_GROUPED", grouped),
-        ("GEMM_UNROLL", t.unrolled(key.input.is_float())),
-    ]
-    .map(|(name, value)| (name, value.to_string()));
-    let input = if key.tf32 { "xf32" } else { c_type(key.input) };
-    let types = [("GEMM_IN", input), ("GEMM_OUT", c_type(key.output)), ("GEMM_SUM", sum)];
-    let defines: Vec<(&str, &str)> = types.into_iter().chain(numbers.iter().map(|(n, v)| (*n, v.as_str()))).collect();
-    const MATRIX: &str = concat!(
-        include_str!("gemm.hip"),
-        include_str!("stage.hip"),
-        include_str!("matrix.hip"),
-        include_str!("kernel.hip")
-    );
-    const ROUNDED: &str = concat!(
-        include_str!("xf32.hip"),
-        include_str!("gemm.hip"),
-        include_str!("stage.hip"),
-        include_str!("matrix.hip"),
-        include_str!("kernel.hip")
-    );
-    const PLAIN: &str = concat!(include_str!("gemm.hip"), include_str!("fma.hip"), include_str!("kernel.hip"));
-    let text = match t.matrix_size {
-        0 => PLAIN,
-        _ if key.tf32 => ROUNDED,
-        _ => MATRIX,
-    };
-    Source::new("gemm", epilogue::in_front(epilogue, text), &defines)
-}
-
-/// The type that partial sums are kept in between kernels.
-fn sum_dtype(input: DType) -> DType {
-    match input {
-        DType::F32 | DType::F16 | DType::BF16 => DType::F32,
-        DType::F64 => DType::F64,
-        DType::I64 | DType::U64 => DType::U64,
-        DType::I32 | DType::I16 | DType::I8 | DType::U32 | DType::U16 | DType::U8 | DType::Bool => DType::U32,
-    }
-}
-
-/// The same as a C type; sums of integers are unsigned, where overflow is defined and gives the same bits.
-fn wrapping_sum(input: DType) -> &'static str {
-    c_type(sum_dtype(input))
+    SOURCES.get((key, hash, several > 0), |_| source_behind(key, text, several, None))
 }
 
 /// Workgroups that an emulated device is taken to run at once: the choice must not depend on the host.
@@ -781,8 +689,7 @@ const _: () = assert!(size_of::<GemmSumArgs>() == 136);
 mod grouped;
 mod vendor;
 
-pub(crate) use grouped::grouped_source;
-pub use grouped::{GemmGroups, gemm_grouped, gemm_grouped_fused};
+pub use grouped::{GemmGroups, gemm_grouped, gemm_grouped_fused, gemm_grouped_transposed};
 pub(crate) use vendor::is_real;
 pub use vendor::{gemm_apart, is_ours};
 

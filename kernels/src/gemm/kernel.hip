@@ -37,6 +37,8 @@ struct ChunkSum {
         any = true;
     }
     RF_FN void finish(Tile& tile) {
+        // A group without rows has no chunk.
+        if (GEMM_GROUPED == 4 && !any) return;
 #pragma unroll
         for (int n = 0; n < Tile::VALUES; n += 4) {
             Vec<Total, 4> sum = at[n / 4 * GEMM_THREADS];
@@ -80,19 +82,25 @@ template <class T> struct StagedStore<T, true> {
 };
 #endif
 
-#if GEMM_GROUPED
+#if GEMM_GROUPED && GEMM_GROUPED != 2
+// The rows of a group. Wrong bounds are held inside of what there is.
+RF_FN u32 rows_of_group(const GemmArgs& g, u32 number, u32 all, u32& first) {
+    u32 end = (u32)g.bounds[number + 1];
+    first = (u32)g.bounds[number];
+    end = end < all ? end : all;
+    return first < end ? end - first : 0;
+}
+#endif
+
+#if GEMM_GROUPED && GEMM_GROUPED < 4
 // Which group a tile of rows is of. Groups have no more tiles before them than their rows fill: each workgroup counts.
 struct Group {
     u32 number, first, rows, tile;
     RF_FN bool find(const GemmArgs& g, u32 wanted) {
         u32 passed = 0;
         for (number = 0; number < g.groups; ++number) {
-#if GEMM_GROUPED == 1
-            // Wrong bounds are held inside of what there is.
-            u32 end = (u32)g.bounds[number + 1];
-            first = (u32)g.bounds[number];
-            end = end < g.m ? end : g.m;
-            rows = first < end ? end - first : 0;
+#if GEMM_GROUPED != 2
+            rows = rows_of_group(g, number, g.m, first);
 #else
             i32 count = g.bounds[number];
             first = number * g.group_rows;
@@ -124,17 +132,24 @@ struct GemmSeveral {
 #define GEMM_ARGUMENTS GemmArgs g
 #endif
 
+#if GEMM_GROUPED == 3
+typedef ListedRows RowsOfA;
+#else
+typedef AllRows RowsOfA;
+#endif
+
 // Where a workgroup's tile is, and which slice of K it takes.
 struct GroupTile {
     const In* a;
     const In* b;
-    u32 first_row, first_col, rows, slice;
+    RowsOfA rows_of_a;
+    u32 first_row, first_col, rows, first_k, depth;
 
     // Goes to a batch; whether there is a tile. `column`: of the grid's first axis.
     RF_FN bool start(const GemmArgs& g, u32 column, Sink& sink) {
         a = g.a;
         b = g.b;
-        slice = group_z() / g.batches;
+        u32 slice = group_z() / g.batches;
         u32 batch = g.first_batch + (group_z() - slice * g.batches);
         sink.start(g);
 #if !GEMM_EPILOGUE
@@ -151,7 +166,7 @@ struct GroupTile {
         }
         // Workgroups that run at the same time share rows and columns if they are a square: bands of GEMM_BAND tiles along M, each
         // from left to right.
-#if GEMM_GROUPED
+#if GEMM_GROUPED && GEMM_GROUPED < 4
         u32 down = g.row_tiles;
 #else
         rows = g.m;
@@ -162,12 +177,23 @@ struct GroupTile {
         u32 within = number - band * GEMM_BAND * across, left_over = down - band * GEMM_BAND;
         u32 rows_of_band = left_over < GEMM_BAND ? left_over : GEMM_BAND, tile_col = within / rows_of_band;
         u32 tile_row = band * GEMM_BAND + within - tile_col * rows_of_band;
-#if GEMM_GROUPED
+        first_k = slice * g.slice_k;
+        u32 end = first_k + g.slice_k;
+        depth = (end < g.k ? end : g.k) - first_k;
+#if GEMM_GROUPED == 4
+        depth = rows_of_group(g, group_z(), g.k, first_k);
+#elif GEMM_GROUPED
         Group group;
         if (!group.find(g, tile_row)) return false;
         tile_row = group.tile;
         rows = group.rows;
+#if GEMM_GROUPED == 3
+        rows_of_a.choices = g.choices + group.first;
+        rows_of_a.each = g.each;
+        rows_of_a.last = g.a_rows - 1;
+#else
         a += (i64)group.first * g.a_row;
+#endif
         b += (i64)group.number * g.b_batch[0];
         sink.move(group.first, 0);
 #endif
@@ -178,7 +204,7 @@ struct GroupTile {
 };
 
 #if GEMM_ASYNC
-typedef Copier<GEMM_BM, GEMM_A_MODE> CopierA;
+typedef Copier<GEMM_BM, GEMM_A_MODE, RowsOfA> CopierA;
 typedef Copier<GEMM_BN, GEMM_B_MODE> CopierB;
 template <class Address> RF_FN void copy(CopierA& copy_a, CopierB& copy_b, Address to, u32& ahead) {
     if (ahead == 0) return;
@@ -186,8 +212,9 @@ template <class Address> RF_FN void copy(CopierA& copy_a, CopierB& copy_b, Addre
     copy_b.copy(to + Tile::BYTES_A, ahead);
     ahead -= ahead < GEMM_BK ? ahead : GEMM_BK;
 }
-// The loop over K where copies go past the registers: `left` of it from `k` on.
-RF_FN Tile sum(const GemmArgs& g, GroupTile at, u32 k, u32 left, char* lds) {
+// The loop over K where copies go past the registers.
+RF_FN Tile sum(const GemmArgs& g, GroupTile at, char* lds) {
+    u32 k = at.first_k, left = at.depth;
     Tile tile;
     ChunkSum chunks;
     tile.start();
@@ -195,7 +222,7 @@ RF_FN Tile sum(const GemmArgs& g, GroupTile at, u32 k, u32 left, char* lds) {
     chunks.start(lds);
     CopierA copy_a;
     CopierB copy_b;
-    copy_a.start(at.a, at.first_row, at.rows, k, g.a_row, g.a_k);
+    copy_a.start(at.a, at.first_row, at.rows, k, g.a_row, g.a_k, at.rows_of_a);
     copy_b.start(at.b, at.first_col, g.n, k, g.b_col, g.b_k);
     auto first = operand_address(lds), past = first + GEMM_STAGES * STAGE_BYTES;
     auto filled = first, read = first;
@@ -281,20 +308,18 @@ extern "C" __global__ GEMM_BOUNDS GEMM_RESIDENT void gemm(GEMM_ARGUMENTS) {
     GroupTile at;
     Sink sink;
     if (!at.start(g, column, sink)) return;
-    u32 k = at.slice * g.slice_k, end = k + g.slice_k;
-    end = end < g.k ? end : g.k;
-    u32 left = end - k;
 #if GEMM_ASYNC
-    Tile tile = sum(g, at, k, left, lds);
+    Tile tile = sum(g, at, lds);
 #else
+    u32 k = at.first_k, left = at.depth;
     Tile tile;
     ChunkSum chunks;
     tile.start();
     tile.clear();
     chunks.start(lds);
-    Loader<GEMM_BM, GEMM_A_MODE> load_a;
+    Loader<GEMM_BM, GEMM_A_MODE, RowsOfA> load_a;
     Loader<GEMM_BN, GEMM_B_MODE> load_b;
-    load_a.start(at.a, at.first_row, at.rows, k, g.a_row, g.a_k);
+    load_a.start(at.a, at.first_row, at.rows, k, g.a_row, g.a_k, at.rows_of_a);
     load_b.start(at.b, at.first_col, g.n, k, g.b_col, g.b_k);
     int buffer = 0;
     u32 in_chunk = 0;

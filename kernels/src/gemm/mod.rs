@@ -4,10 +4,11 @@
 //! multiply-add. Callers are the adapters (`matmul`, linear layers and their gradients). [`gemm_fused`] is the same with a
 //! bias, an activation, a residual or any other chain of `fusion` behind it, in one launch, and [`gemm_apart`] says where two are
 //! faster. [`gemm_grouped`] multiplies groups of rows by a matrix each, as mixtures of experts do; how long the groups are, only the
-//! device need know.
+//! device need know, and a row that several of them take lies in memory once. [`gemm_grouped_transposed`] gives the gradients of such
+//! matrices.
 //!
-//! The kernel is one text in parts: `gemm.hip` (contract, arguments, where results go), then for the matrix units `stage.hip`
-//! (tiles in LDS) and `matrix.hip` (their product), or `fma.hip` for both without, and `kernel.hip` (the loop over K).
+//! The kernel is one text in parts: `gemm.hip` (contract, arguments, where results go), `rows.hip` (which rows tiles are of), then for
+//! the matrix units `stage.hip` (tiles in LDS) and `matrix.hip` (their product), or `fma.hip` for both without, and `kernel.hip` (the loop over K).
 
 mod choice;
 mod explain;
@@ -20,8 +21,8 @@ pub mod tune;
 pub(crate) use choice::{scaled_pays, sums_first, sums_pay};
 pub use explain::explain;
 pub use gemm::{
-    GemmGroups, GemmParams, chunk_of, gemm, gemm_apart, gemm_fused, gemm_grouped, gemm_grouped_fused, is_ours,
-    output_shape,
+    GemmGroups, GemmParams, chunk_of, gemm, gemm_apart, gemm_fused, gemm_grouped, gemm_grouped_fused,
+    gemm_grouped_transposed, is_ours, output_shape,
 };
 pub(crate) use gemm::{is_real, multiply};
 pub(crate) use sources::sources;

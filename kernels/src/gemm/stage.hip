@@ -25,7 +25,7 @@ template <int ROWS> RF_FN u32 swizzled(u32 row, u32 chunk) {
 //
 // Loads across K are of WIDTH rows at PACK neighbouring k, which a lane turns into words of PACK elements along K. Lanes are
 // dealt so that those of one phase store to rows 8 apart, to the words of a chunk and to two chunks.
-template <int ROWS, int MODE> struct Loader {
+template <int ROWS, int MODE, class Rows = AllRows> struct Loader {
     static const bool ACROSS = MODE == 1;
     static const int WIDTH = GEMM_VEC;
     static const int PACK = ACROSS && sizeof(In) < 4 ? 4 / (int)sizeof(In) : 1;
@@ -59,7 +59,7 @@ template <int ROWS, int MODE> struct Loader {
         return u % (GEMM_BK / WIDTH) * WIDTH;
     }
 
-    RF_FN void start(const In* base, u32 first_row, u32 rows, u32 first_k, i64 row_stride, i64 k_stride) {
+    RF_FN void start(const In* base, u32 first_row, u32 rows, u32 first_k, i64 row_stride, i64 k_stride, Rows of = Rows()) {
         step = k_stride * GEMM_BK;
         next = k_stride;
 #pragma unroll
@@ -67,7 +67,7 @@ template <int ROWS, int MODE> struct Loader {
             int unit = (int)thread_x() + i * GEMM_THREADS;
             u32 row = first_row + row_of(unit);
             u32 last = rows - (ACROSS ? WIDTH : 1);
-            from[i] = base + (i64)(row < last ? row : last) * row_stride + (i64)(first_k + k_of(unit)) * k_stride;
+            from[i] = base + (i64)of.at(row < last ? row : last) * row_stride + (i64)(first_k + k_of(unit)) * k_stride;
         }
     }
     // `left`: how many k from the start of this tile exist.
@@ -111,20 +111,22 @@ template <int ROWS, int MODE> struct Loader {
 
 // The same for single elements. There are too many for the registers, so that they are loaded where they are stored, a few at
 // a time: such operands wait for memory.
-template <int ROWS, bool ALONG_K> struct SingleLoader {
+template <int ROWS, bool ALONG_K, class Rows> struct SingleLoader {
     static const int UNITS = ROWS * GEMM_BK, TURN = 8;
     static const int LOADS = (UNITS + GEMM_THREADS - 1) / GEMM_THREADS;
 
     const In* from;
     i64 line, depth;
     u32 first, last;
+    Rows rows_of;
 
-    RF_FN void start(const In* base, u32 first_row, u32 rows, u32 first_k, i64 row_stride, i64 k_stride) {
+    RF_FN void start(const In* base, u32 first_row, u32 rows, u32 first_k, i64 row_stride, i64 k_stride, Rows of = Rows()) {
         from = base + (i64)first_k * k_stride;
         line = row_stride;
         depth = k_stride;
         first = first_row;
         last = rows - 1;
+        rows_of = of;
     }
     template <bool WHOLE> RF_FN void fetch(u32) {}
     RF_FN void put(char* lds, u32 left) {
@@ -137,7 +139,7 @@ template <int ROWS, bool ALONG_K> struct SingleLoader {
                 split(unit, row, k);
                 row = first + row < last ? first + row : last;
                 __builtin_memset(&held[i], 0, sizeof(In));
-                if (unit < UNITS && k < left) held[i] = from[(i64)row * line + (i64)k * depth];
+                if (unit < UNITS && k < left) held[i] = from[(i64)rows_of.at(row) * line + (i64)k * depth];
             }
 #pragma unroll
             for (int i = 0; i < TURN; ++i) {
@@ -153,14 +155,14 @@ template <int ROWS, bool ALONG_K> struct SingleLoader {
         k = ALONG_K ? unit % GEMM_BK : unit / ROWS;
     }
 };
-template <int ROWS> struct Loader<ROWS, 2> : SingleLoader<ROWS, true> {};
-template <int ROWS> struct Loader<ROWS, 3> : SingleLoader<ROWS, false> {};
+template <int ROWS, class Rows> struct Loader<ROWS, 2, Rows> : SingleLoader<ROWS, true, Rows> {};
+template <int ROWS, class Rows> struct Loader<ROWS, 3, Rows> : SingleLoader<ROWS, false, Rows> {};
 
 #if GEMM_ASYNC
 // The same past the registers, 16 bytes at a time. With EDGES K is whole rounds, of which none is copied past the
 // end, and rows past the end are zeros: read from the last one they are slow where they are many, as all workgroups wait for the same
 // few bytes.
-template <int ROWS, int MODE, bool EDGES = false> struct Copier {
+template <int ROWS, int MODE, class Rows = AllRows, bool EDGES = false> struct Copier {
     static const bool ACROSS = MODE == 1;
     static const int PER_LINE = (ACROSS ? ROWS : GEMM_BK) / GEMM_FULL;
     static const int TOTAL = ROWS * GEMM_BK / GEMM_FULL;
@@ -174,7 +176,7 @@ template <int ROWS, int MODE, bool EDGES = false> struct Copier {
     RF_FN static int row_of(int u) { return ACROSS ? u % PER_LINE * GEMM_FULL : u / PER_LINE; }
     RF_FN static int k_of(int u) { return ACROSS ? u / PER_LINE : u % PER_LINE * GEMM_FULL; }
 
-    RF_FN void start(const In* base, u32 first_row, u32 rows, u32 first_k, i64 row_stride, i64 k_stride) {
+    RF_FN void start(const In* base, u32 first_row, u32 rows, u32 first_k, i64 row_stride, i64 k_stride, Rows of = Rows()) {
         step = k_stride * GEMM_BK;
         there = 0;
 #pragma unroll
@@ -182,7 +184,7 @@ template <int ROWS, int MODE, bool EDGES = false> struct Copier {
             int unit = (int)thread_x() + i * GEMM_THREADS;
             u32 row = first_row + row_of(unit);
             u32 last = rows - (ACROSS ? GEMM_FULL : 1);
-            from[i] = base + (i64)(row < last ? row : last) * row_stride + (i64)(first_k + k_of(unit)) * k_stride;
+            from[i] = base + (i64)of.at(row < last ? row : last) * row_stride + (i64)(first_k + k_of(unit)) * k_stride;
             there |= (u32)(row <= last) << i;
         }
     }

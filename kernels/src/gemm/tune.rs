@@ -79,7 +79,7 @@ pub(crate) fn candidate_hash(device: &Device, candidate: Candidate) -> Option<St
         Candidate::Tiling { .. } => Some(
             OURS.get_or_init(|| {
                 let tilings = format!("{TILINGS:?}");
-                short(&Source::new("gemm", super::gemm::TEXTS, &[("PRELUDE", &prelude()), ("TILINGS", &tilings)]))
+                short(&Source::new("gemm", super::sources::TEXTS, &[("PRELUDE", &prelude()), ("TILINGS", &tilings)]))
             })
             .clone(),
         ),

@@ -2,6 +2,7 @@
 
 mod attention;
 mod cache;
+mod combine;
 mod conv;
 mod cross_entropy;
 mod drawn;
@@ -324,6 +325,7 @@ pub fn all() -> Vec<Case> {
         random::cases(),
         sample::cases(),
         experts::cases(),
+        combine::cases(),
         hadamard::cases(),
     ]
     .into_iter()

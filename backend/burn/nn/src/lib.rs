@@ -9,7 +9,8 @@
 //! - [`attention`] is the operator itself, on tensors of `burn::Tensor`'s.
 //! - [`RmsNorm`], [`LayerNorm`], [`GroupNorm`], [`RotaryEncoding`], [`GatedMlp`] and [`CrossEntropyLoss`] are Burn's modules, a launch
 //!   each, with gradients; [`gate`], [`softmax`] and [`log_softmax`] their functions. Norms load Burn's records.
-//! - [`Experts`] are the blocks of a mixture of experts, over [`grouped_matmul`]; [`route`] chooses experts of tokens.
+//! - [`Experts`] are the blocks of a mixture of experts, with gradients, over [`ByExpert`] and [`grouped_matmul`]; [`route`] chooses
+//!   experts of tokens.
 //! - [`sample`] draws tokens by top-k, top-p, min-p and masks; [`penalise`], [`log_probabilities`], [`top_k`] and [`accept`] are
 //!   beside it.
 //! - [`QuantLinear`] multiplies codes by codes; [`Coded`] is what it reads; [`hadamard()`] spreads outliers before.
@@ -51,7 +52,7 @@ mod tokens;
 pub use attention::{AttentionInputs, attention};
 pub use cache::{KvCache, Sequences};
 pub use custom::custom;
-pub use experts::{Experts, grouped_matmul};
+pub use experts::{ByExpert, Experts, grouped_matmul};
 pub use gated::{GatedMlp, gate, log_softmax, softmax};
 pub use hadamard::hadamard;
 pub use loss::CrossEntropyLoss;

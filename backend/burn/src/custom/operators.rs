@@ -17,9 +17,9 @@ pub use rocfire_kernels::norm::NormKind;
 use rocfire_kernels::operators::{self, Spec};
 pub use rocfire_kernels::operators::{
     AttentionForm, CacheForm, CodedSource, Coding, Form, GroupedEpilogue, Operator, PagedForm, PenaltyForm, RouteForm,
-    SampleForm, accept, accept_greedy, attention, cache_copy, cache_write, coded, cross_entropy, gate, group_norm,
-    grouped_matmul, hadamard, halve_to_fnuz, log_probabilities, norm, paged_attention, penalise, probabilities, rope,
-    rope_table, route, softmax, sort_by_expert, top_k,
+    SampleForm, accept, accept_greedy, attention, cache_copy, cache_write, coded, combine, cross_entropy,
+    expert_matmul, gate, group_norm, grouped_matmul, hadamard, halve_to_fnuz, log_probabilities, norm, paged_attention,
+    penalise, probabilities, rope, rope_table, route, softmax, sort_by_expert, top_k,
 };
 pub use rocfire_kernels::quant::{Format, Granularity, MxRounding};
 pub use rocfire_kernels::rope::{RopeFrequencies, RopeScaling, RopeStyle};

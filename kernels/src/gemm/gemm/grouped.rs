@@ -1,19 +1,19 @@
-//! `gemm_grouped`: groups of rows, each by a matrix of its own, in one launch of the tiles of `gemm`.
-
-use std::sync::Arc;
+//! `gemm_grouped`: groups of rows, each by a matrix of its own, in one launch of the tiles of `gemm`; `gemm_grouped_transposed`:
+//! the rows of two matrices, a product for each group.
 
 use bytemuck::{Pod, Zeroable};
 use rocfire_fusion::Epilogue;
-use rocfire_hal::{DType, Source, Stream, View, ViewMut};
+use rocfire_hal::{DType, Stream, View, ViewMut};
 
 use super::{
-    BoundEpilogue, GRID_YZ_MAX, GemmArgs, GemmKey, GemmParams, Product, check, choose, chunk_of, epilogue, family,
-    machine, shape, source_behind,
+    BoundEpilogue, CHUNK, GRID_YZ_MAX, GemmArgs, GemmKey, GemmParams, Product, check, choose, chunk_of, epilogue,
+    family, machine, shape, source_behind,
 };
 use crate::Result;
 use crate::family::{KernelLaunch, Sources};
 use crate::gemm::Unit;
-use crate::gemm::tiling::Mode;
+use crate::gemm::sources::Grouping;
+use crate::gemm::tiling::{Mode, Tiling};
 
 const OP: &str = "gemm_grouped";
 
@@ -24,12 +24,22 @@ pub enum GemmGroups<'a> {
     Offsets(View<'a>),
     /// Groups of equally many rows of `a`, of which so many count: I32 `[groups]`, contiguous.
     Counts(View<'a>),
+    /// Rows of `c` one group after the other, each a choice of a row of `a`: a row that several groups take is not copied.
+    Choices {
+        /// As [`GemmGroups::Offsets`], of rows of `c`.
+        offsets: View<'a>,
+        /// The choice of each row of `c`: I32 `[rows of c]`, contiguous. What lies beyond the choices there are takes the last row.
+        order: View<'a>,
+        /// How many choices have a row of `a`: choice `n` is of row `n / each`.
+        each: usize,
+    },
 }
 
 impl<'a> GemmGroups<'a> {
     fn bounds(&self) -> View<'a> {
         match *self {
             GemmGroups::Offsets(bounds) | GemmGroups::Counts(bounds) => bounds,
+            GemmGroups::Choices { offsets, .. } => offsets,
         }
     }
 }
@@ -38,8 +48,8 @@ impl<'a> GemmGroups<'a> {
 ///
 /// # Shapes
 /// `b`: `[groups, K, N]`, any strides. [`GemmGroups::Offsets`]: `a` `[rows, K]`, `c` `[rows, N]`; [`GemmGroups::Counts`]: `a`
-/// `[groups, rows, K]`, `c` `[groups, rows, N]`, whose first two axes form one. Rows of no group are left as they are. Offsets and
-/// counts outside of what there is are held inside it.
+/// `[groups, rows, K]`, `c` `[groups, rows, N]`, whose first two axes form one; [`GemmGroups::Choices`]: `a` `[rows, K]`, `c`
+/// `[choices, N]`. Rows of no group are left as they are. Offsets, counts and choices outside of what there is are held inside it.
 /// # Types, numerics
 /// As [`gemm`](super::gemm()), by our own kernels: each row has the bits that it would have alone.
 /// # Errors
@@ -101,7 +111,7 @@ fn check_output(
         return Err(shape(OP, "b", "[groups, K, N]", format!("{:?}", b.shape())));
     };
     let (entries, fits) = match groups {
-        GemmGroups::Offsets(_) => (count + 1, matches!(*a.shape(), [_, own] if own == k)),
+        GemmGroups::Offsets(_) | GemmGroups::Choices { .. } => (count + 1, matches!(*a.shape(), [_, own] if own == k)),
         GemmGroups::Counts(_) => (count, matches!(*a.shape(), [own_count, _, own] if own_count == count && own == k)),
     };
     if bounds.shape() != [entries] || !bounds.layout().is_contiguous() {
@@ -112,7 +122,15 @@ fn check_output(
         let expected = if entries == count { format!("[{count}, rows, {k}]") } else { format!("[rows, {k}]") };
         return Err(shape(OP, "a", expected, format!("{:?}", a.shape())));
     }
-    let rows = &a.shape()[..a.shape().len() - 1];
+    let chosen;
+    let rows = match groups {
+        GemmGroups::Choices { order, each, .. } => {
+            check_order(stream, order, *each, a, c)?;
+            chosen = [order.len()];
+            &chosen
+        }
+        _ => &a.shape()[..a.shape().len() - 1],
+    };
     let equal = c.shape().split_last().is_some_and(|(&last, outer)| last == n && outer == rows);
     if !equal {
         return Err(shape(OP, arg, format!("{rows:?} by {n}"), format!("{:?}", c.shape())));
@@ -122,6 +140,23 @@ fn check_output(
         family::disjoint(OP, arg, c, view)?;
     }
     Ok(())
+}
+
+/// Checks a list of choices of rows of `a`.
+fn check_order(stream: &Stream, order: &View<'_>, each: usize, a: &View<'_>, c: &ViewMut<'_>) -> Result<()> {
+    family::on_device(OP, "order", stream, order)?;
+    family::same_dtype(OP, "order", order, DType::I32)?;
+    if order.layout().rank() != 1 || !order.layout().is_contiguous() {
+        let got = format!("{:?}, strides {:?}", order.shape(), order.layout().strides());
+        return Err(shape(OP, "order", "contiguous [choices]", got));
+    }
+    if each == 0 || each > i32::MAX as usize {
+        return Err(shape(OP, "each", format!("1 to {}", i32::MAX), each));
+    }
+    if a.shape()[0] == 0 && !order.is_empty() {
+        return Err(shape(OP, "a", "a row to choose", format!("{:?}", a.shape())));
+    }
+    family::disjoint(OP, "order", c, order)
 }
 
 fn multiply(
@@ -141,7 +176,7 @@ fn multiply(
     }
     let (copy, each);
     let (a, c) = match groups {
-        GemmGroups::Offsets(_) => {
+        GemmGroups::Offsets(_) | GemmGroups::Choices { .. } => {
             each = 0;
             (a, c)
         }
@@ -165,36 +200,81 @@ fn multiply(
     Product::new(stream, a, b, c, epilogue).run_grouped(groups, each, params)
 }
 
+/// `c[g] = a[rows of g]ᵀ · b[rows of g]` for every group `g`: the gradients of the matrices of [`gemm_grouped`].
+///
+/// # Shapes
+/// `a`: `[rows, M]`, `b`: `[rows, N]`, `c`: `[groups, M, N]`, any strides; offsets I32 `[groups + 1]`, contiguous: the first row of
+/// each group, and the end, held inside of the rows there are. A group without rows gives zeros.
+/// # Types, numerics
+/// As [`gemm`](super::gemm()), by our own kernels. Sums are of 1024 rows of a group at a time, so that a group's bits do not depend
+/// on the other groups.
+/// # Errors
+/// As [`gemm`](super::gemm()).
+pub fn gemm_grouped_transposed(
+    stream: &Stream,
+    a: View<'_>,
+    b: View<'_>,
+    offsets: View<'_>,
+    c: ViewMut<'_>,
+    params: &GemmParams,
+) -> Result<()> {
+    const OP: &str = "gemm_grouped_transposed";
+    check(stream, &a, &b, c.dtype())?;
+    for (arg, view) in [("c", &c.view()), ("offsets", &offsets)] {
+        family::on_device(OP, arg, stream, view)?;
+    }
+    family::same_dtype(OP, "offsets", &offsets, DType::I32)?;
+    let &[groups, m, n] = c.shape() else {
+        return Err(shape(OP, "c", "[groups, M, N]", format!("{:?}", c.shape())));
+    };
+    let rows = match *a.shape() {
+        [rows, own] if own == m => rows,
+        _ => return Err(shape(OP, "a", format!("[rows, {m}]"), format!("{:?}", a.shape()))),
+    };
+    if b.shape() != [rows, n] {
+        return Err(shape(OP, "b", format!("[{rows}, {n}]"), format!("{:?}", b.shape())));
+    }
+    if offsets.shape() != [groups + 1] || !offsets.layout().is_contiguous() {
+        let got = format!("{:?}, strides {:?}", offsets.shape(), offsets.layout().strides());
+        return Err(shape(OP, "offsets", format!("contiguous [{}]", groups + 1), got));
+    }
+    if params.slice_k == Some(true) || params.vendor.is_some() {
+        return Err(shape(OP, "params", "no slices of K and no plan of the vendor's", format!("{params:?}")));
+    }
+    family::writable(OP, "c", &c)?;
+    for (arg, view) in [("a", &a), ("b", &b), ("offsets", &offsets)] {
+        family::disjoint(OP, arg, &c, view)?;
+    }
+    if c.is_empty() {
+        return Ok(());
+    }
+    if groups > GRID_YZ_MAX || rows > i32::MAX as usize {
+        let expected = format!("at most {GRID_YZ_MAX} groups of {} rows in all", i32::MAX);
+        return Err(shape(OP, "c", expected, format!("{groups} groups of {rows} rows")));
+    }
+    let transposed = a.with_layout(a.layout().swap(0, 1)?)?;
+    let whole = c.view();
+    let first = whole.layout().slice(0, 0, 1, 1)?.reshape(&[m, n]);
+    let first = first.ok_or_else(|| shape(OP, "c", "matrices of rows and columns", format!("{:?}", c.layout())))?;
+    let mut product = Product::new(stream, transposed, b, whole.with_layout(first)?, None);
+    (product.axes, product.extents[0], product.c.batch[0]) = (1, groups, whole.layout().strides()[0]);
+    product.run_deep(&offsets, params)
+}
+
 impl Product<'_> {
     /// `self.b` has the groups as its first batch axis, though the product has none.
     fn run_grouped(self, groups: &GemmGroups<'_>, each: usize, params: &GemmParams) -> Result<()> {
-        let device = self.stream.device();
-        let info = device.arch().info();
-        let unit = Unit::of(info, self.input);
-        let unit = if device.config().matrix { unit } else { unit.without_matrix() }.reading(false);
-        let machine = machine(&device);
-        let (count, bounds) = match groups {
-            GemmGroups::Offsets(bounds) => (bounds.len() - 1, bounds),
-            GemmGroups::Counts(bounds) => (bounds.len(), bounds),
+        let (grouping, count) = match groups {
+            GemmGroups::Offsets(bounds) => (Grouping::Offsets, bounds.len() - 1),
+            GemmGroups::Counts(bounds) => (Grouping::Counts, bounds.len()),
+            GemmGroups::Choices { offsets, .. } => (Grouping::Choices, offsets.len() - 1),
         };
-        // By the mean of the groups: none is known here.
-        let tiling = match params.tiling {
-            Some(_) => self.tiling(params, unit, machine)?,
-            None => choose(unit, self.input, [self.m.div_ceil(count), self.n], count, machine),
-        };
+        let (tiling, unit) = self.grouped_tiling(count, params)?;
         let [bm, bn] = tiling.block();
         let row_tiles = match each {
             0 => self.m / bm + count.min(self.m),
             rows => count * rows.div_ceil(bm),
         };
-        let tiles = [self.n.div_ceil(bn), row_tiles];
-        if tiles.iter().any(|&tiles| tiles > GRID_YZ_MAX) || self.k > i32::MAX as usize {
-            let got = format!("M = {}, N = {}, K = {} in {count} groups", self.m, self.n, self.k);
-            return Err(shape(OP, "c", format!("at most {GRID_YZ_MAX} tiles of {bm} x {bn} either way"), got));
-        }
-        if self.m > i32::MAX as usize {
-            return Err(shape(OP, "a", format!("at most {} rows", i32::MAX), self.m));
-        }
         let vector = tiling.vector(self.input);
         // Groups begin at any row, so that vectors across rows would not be aligned.
         let a = match self.mode(&self.a, self.m, vector) {
@@ -205,61 +285,112 @@ impl Product<'_> {
         let chunked = self.k.div_ceil(chunk_of(self.k)) > 1 && !self.input.is_int();
         let staging = tiling.staging(unit, [a, b], chunked);
         let key = GemmKey { input: self.input, output: self.output, tf32: false, tiling, a, b, chunked, staging };
-        let by_count = each > 0;
-        let source = kept(key, self.epilogue.as_ref(), by_count);
+        let (choices, row_each, a_rows) = match groups {
+            GemmGroups::Choices { order, each, .. } => (order.device_address(), *each, self.reads[0].shape()[0]),
+            _ => (0, 0, 0),
+        };
         let args = GroupedArgs {
-            gemm: GemmArgs {
-                a: self.a.address,
-                b: self.b.address,
-                c: self.c.address,
-                a_row: self.a.line,
-                a_k: self.a.depth,
-                b_k: self.b.depth,
-                b_col: self.b.line,
-                c_row: self.c.line,
-                c_col: self.c.depth,
-                c_slice: 0,
-                a_batch: self.a.batch,
-                b_batch: self.b.batch,
-                c_batch: self.c.batch,
-                batch_extent: self.extents.map(|extent| extent as u32),
-                batch_axes: 0,
-                batches: 1,
-                m: self.m as u32,
-                n: self.n as u32,
-                k: self.k as u32,
-                slice_k: self.k as u32,
-                first_batch: 0,
-                chunk: chunk_of(self.k) as u32,
-            },
-            bounds: bounds.device_address(),
+            bounds: groups.bounds().device_address(),
+            choices,
             groups: count as u32,
             group_rows: each as u32,
             row_tiles: row_tiles as u32,
-            unused: 0,
+            each: row_each as u32,
+            a_rows: a_rows as u32,
+            ..self.grouped_args(1, chunk_of(self.k))
         };
-        let block = [tiling.threads(info.wave_size as usize), 1, 1];
+        self.launch_grouped(key, grouping, [self.n.div_ceil(bn), row_tiles, 1], &args)
+    }
+
+    /// The rows of groups are K, and a group is a batch.
+    fn run_deep(self, offsets: &View<'_>, params: &GemmParams) -> Result<()> {
+        let groups = self.extents[0];
+        let (tiling, unit) = self.grouped_tiling(groups, params)?;
+        let [bm, bn] = tiling.block();
+        let vector = tiling.vector(self.input);
+        // Groups begin at any row, so that vectors along rows would not be aligned.
+        let modes = [(&self.a, self.m), (&self.b, self.n)].map(|(operand, lines)| {
+            let mode = self.mode(operand, lines, vector);
+            if mode == Mode::VectorK { Mode::SingleK } else { mode }
+        });
+        let chunked = self.k > CHUNK && !self.input.is_int();
+        let staging = tiling.staging(unit, modes, chunked);
+        let [a, b] = modes;
+        let key = GemmKey { input: self.input, output: self.output, tf32: false, tiling, a, b, chunked, staging };
+        let bounds = offsets.device_address();
+        let args = GroupedArgs { bounds, groups: groups as u32, ..self.grouped_args(groups, CHUNK) };
+        self.launch_grouped(key, Grouping::Depth, [self.n.div_ceil(bn), self.m.div_ceil(bm), groups], &args)
+    }
+
+    /// By the mean of the groups: none is known here.
+    fn grouped_tiling(&self, groups: usize, params: &GemmParams) -> Result<(Tiling, Unit)> {
+        let device = self.stream.device();
+        let unit = Unit::of(device.arch().info(), self.input);
+        let unit = if device.config().matrix { unit } else { unit.without_matrix() }.reading(false);
+        let machine = machine(&device);
+        // Of a product whose batches are the groups, M is a group's own.
+        let rows = if self.axes > 0 { self.m } else { self.m.div_ceil(groups) };
+        let tiling = match params.tiling {
+            Some(_) => self.tiling(params, unit, machine)?,
+            None => choose(unit, self.input, [rows, self.n], groups, machine),
+        };
+        Ok((tiling, unit))
+    }
+
+    /// The product's part of the arguments.
+    fn grouped_args(&self, batches: usize, chunk: usize) -> GroupedArgs {
+        let gemm = GemmArgs {
+            a: self.a.address,
+            b: self.b.address,
+            c: self.c.address,
+            a_row: self.a.line,
+            a_k: self.a.depth,
+            b_k: self.b.depth,
+            b_col: self.b.line,
+            c_row: self.c.line,
+            c_col: self.c.depth,
+            c_slice: 0,
+            a_batch: self.a.batch,
+            b_batch: self.b.batch,
+            c_batch: self.c.batch,
+            batch_extent: self.extents.map(|extent| extent as u32),
+            batch_axes: self.axes as u32,
+            batches: batches as u32,
+            m: self.m as u32,
+            n: self.n as u32,
+            k: self.k as u32,
+            slice_k: self.k as u32,
+            first_batch: 0,
+            chunk: chunk as u32,
+        };
+        GroupedArgs { gemm, ..GroupedArgs::zeroed() }
+    }
+
+    fn launch_grouped(&self, key: GemmKey, grouping: Grouping, grid: [usize; 3], args: &GroupedArgs) -> Result<()> {
+        let [bm, bn] = key.tiling.block();
+        if grid[..2].iter().any(|&tiles| tiles > GRID_YZ_MAX) || self.k > i32::MAX as usize {
+            let got = format!("M = {}, N = {}, K = {} in {} groups", self.m, self.n, self.k, args.groups);
+            return Err(shape(OP, "c", format!("at most {GRID_YZ_MAX} tiles of {bm} x {bn} either way"), got));
+        }
+        if self.m > i32::MAX as usize {
+            return Err(shape(OP, "c", format!("at most {} rows", i32::MAX), self.m));
+        }
+        static SOURCES: Sources<(GemmKey, u128, Grouping)> = Sources::new();
+        let epilogue = self.epilogue.as_ref();
+        let (hash, text) = epilogue::hash_and_text(epilogue);
+        let source = SOURCES.get((key, hash, grouping), |_| source_behind(key, text, 0, Some(grouping)));
+        let wave = self.stream.device().arch().info().wave_size as usize;
         let shape = [1, self.m, self.n, self.k];
-        let launch = KernelLaunch::new(self.stream, &source, (OP, "gemm"), [tiles[0], tiles[1], 1], block);
+        let launch = KernelLaunch::new(self.stream, &source, (OP, "gemm"), grid, [key.tiling.threads(wave), 1, 1]);
         let launch = launch.with(key.staging.lds_bytes, self.work(&shape));
         // SAFETY:
         // - `GroupedArgs` is the twin of the kernel's struct, sizes asserted on both sides. Groups that the kernel finds in
-        //   `bounds`, of `count` or one more elements, are held inside of the rows of A and C; it reads A, C and the epilogue's
-        //   tensors at those rows and at columns below N and k below K, of B at groups below `count`: checked views all.
-        // - It writes C only, or the epilogue's outputs.
-        unsafe { launch.run_with_epilogue(&args, self.epilogue.as_ref(), self.c_buffer, None) }
+        //   `bounds`, of `groups` or one more elements, are held inside of the rows of A and C, or of A and B along K; choices, one
+        //   for each row of C, inside of the rows of A. It reads A, C and the epilogue's tensors at those rows and at columns below N
+        //   and k below K, of B at groups below `groups`: checked views all.
+        // - It writes C only, at batches below `groups` where rows are K, or the epilogue's outputs.
+        unsafe { launch.run_with_epilogue(args, epilogue, self.c_buffer, None) }
     }
-}
-
-fn kept(key: GemmKey, epilogue: Option<&BoundEpilogue<'_>>, by_count: bool) -> Arc<Source> {
-    static SOURCES: Sources<(GemmKey, u128, bool)> = Sources::new();
-    let (hash, text) = epilogue::hash_and_text(epilogue);
-    SOURCES.get((key, hash, by_count), |_| source_behind(key, text, 0, 1 + usize::from(by_count)))
-}
-
-/// The source of one variant; `by_count`: of groups that are counted.
-pub(crate) fn grouped_source(key: GemmKey, by_count: bool) -> Source {
-    source_behind(key, "", 0, 1 + usize::from(by_count))
 }
 
 /// `GemmArgs` of `gemm.hip` where products are grouped.
@@ -268,9 +399,12 @@ pub(crate) fn grouped_source(key: GemmKey, by_count: bool) -> Source {
 struct GroupedArgs {
     gemm: GemmArgs,
     bounds: u64,
+    choices: u64,
     groups: u32,
     group_rows: u32,
     row_tiles: u32,
+    each: u32,
+    a_rows: u32,
     unused: u32,
 }
-const _: () = assert!(size_of::<GroupedArgs>() == 304);
+const _: () = assert!(size_of::<GroupedArgs>() == 320);

@@ -1,0 +1,64 @@
+//! Experts of a mixture: products of rows by the matrices that they have chosen, and what is left of them for each row.
+
+use candle_core::{Result, Tensor};
+use rocfire_kernels::gate::Activation;
+use rocfire_kernels::operators::{self as kernels, GroupedEpilogue};
+
+use crate::record::one;
+use crate::{ByExpert, grouped_matmul, sort_by_expert};
+
+/// Rows of `a` by the matrices of the experts that they have chosen, in one launch: [`grouped_matmul`] where a row lies in memory
+/// once, however many experts it has. Without an epilogue `a` and `b` have gradients.
+///
+/// # Shapes
+/// `a`: `[rows, K]`; `b`: `[experts, K, N]`; `by`: as [`sort_by_expert`] gives it, as many choices for each row; `factor` as the epilogue
+/// says. The result is `[places, N]`, rows that are no choice's zeros.
+///
+/// # Errors
+/// As [`grouped_matmul`].
+pub fn expert_matmul(
+    a: &Tensor,
+    b: &Tensor,
+    by: &ByExpert,
+    epilogue: GroupedEpilogue,
+    factor: Option<&Tensor>,
+) -> Result<Tensor> {
+    let inputs: Vec<_> = [a, b, &by.offsets, &by.order, &by.inverse].into_iter().chain(factor).collect();
+    one(&kernels::expert_matmul(epilogue), &inputs)
+}
+
+/// `Σ share · (row + bias)` over what each token has chosen, `[tokens, N]`, in one launch and with the same bits on every run. Rows and
+/// shares have gradients.
+///
+/// # Shapes
+/// `rows`: `[places, N]`, as `by` orders them; `shares`: `[tokens, chosen]`, f32; `bias`: that of each expert, `[experts, N]`.
+///
+/// # Errors
+/// As [`grouped_matmul`].
+pub fn combine(rows: &Tensor, shares: &Tensor, by: &ByExpert, bias: Option<&Tensor>) -> Result<Tensor> {
+    let inputs: Vec<_> = [rows, shares, &by.inverse, &by.offsets].into_iter().chain(bias).collect();
+    one(&kernels::combine(bias.is_some()), &inputs)
+}
+
+/// `Σ share · down(activation(gate(x)) · up(x))` over the experts that each row of `x` has chosen: six launches without gradients, the
+/// gate part of a product. A choice of no expert counts nothing.
+///
+/// # Shapes
+/// `x`: `[rows, d_model]`; `gate`, `up`: `[experts, d_model, d_hidden]`, `down`: `[experts, d_hidden, d_model]`; `ids`, u32, i32 or
+/// i64, and `shares`, f32: `[rows, chosen]`.
+///
+/// # Errors
+/// As [`grouped_matmul`]; a variable among these: [`expert_matmul`] and [`combine`] have gradients.
+pub fn experts(
+    x: &Tensor,
+    [gate, up, down]: [&Tensor; 3],
+    ids: &Tensor,
+    shares: &Tensor,
+    activation: Activation,
+) -> Result<Tensor> {
+    let by = sort_by_expert(ids, gate.dim(0)?, None, None)?;
+    let up = expert_matmul(x, up, &by, GroupedEpilogue::None, None)?;
+    let hidden = expert_matmul(x, gate, &by, GroupedEpilogue::Gate(activation), Some(&up))?;
+    let y = grouped_matmul(&hidden, down, &by.offsets, GroupedEpilogue::None, None)?;
+    combine(&y, shares, &by, None)
+}
