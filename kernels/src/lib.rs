@@ -1,5 +1,5 @@
 //! The operator library: GEMM, attention, caches on pages, convolution, pooling, interpolation, indexing, quantisation, random
-//! numbers, sampling, routing, the Hadamard transform, scans, sorting, extrema and CTC, as HIP kernels with their launchers; norms, gates, softmax and cross-entropy with
+//! numbers, sampling, routing, the Hadamard transform, causal convolutions, scans, sorting, extrema and CTC, as HIP kernels with their launchers; norms, gates, softmax and cross-entropy with
 //! their gradients, as launchers of `rocfire-fusion`'s kernels.
 //!
 //! A family is a folder; an operator is two files with one stem. `<op>.hip` opens with its contract; `<op>.rs` has the
@@ -30,6 +30,7 @@
 
 pub mod attention;
 pub mod cache;
+pub mod causal_conv;
 pub mod conv;
 mod epilogue;
 mod error;
@@ -53,6 +54,7 @@ pub mod registry;
 pub mod rope;
 pub mod sample;
 pub mod scan;
+mod sequences;
 pub mod softmax;
 pub mod sort;
 #[cfg(test)]
@@ -84,4 +86,5 @@ fn sources(arch: Arch, dtype: DType) -> impl Iterator<Item = (&'static str, Sour
         .chain(sample::sources(dtype))
         .chain(experts::sources(dtype))
         .chain(hadamard::sources(dtype))
+        .chain(causal_conv::sources(dtype))
 }

@@ -2,6 +2,7 @@
 
 mod attention;
 mod cache;
+mod causal_conv;
 mod conv;
 mod cross_entropy;
 mod drawn;
@@ -325,6 +326,7 @@ pub fn all() -> Vec<Case> {
         sample::cases(),
         experts::cases(),
         hadamard::cases(),
+        causal_conv::cases(),
     ]
     .into_iter()
     .flatten()
