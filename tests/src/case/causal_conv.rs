@@ -57,10 +57,8 @@ impl Rows {
         let mut starts: Vec<f64> = spans.iter().map(|([begin, _], ..)| *begin as f64).collect();
         starts.push((self.tokens() - self.surplus[1]) as f64);
         let slots = spans.iter().map(|(_, slot, _)| slot.map_or(-1.0, |slot| slot as f64)).collect();
-        let mut arrays = vec![
-            Array::new(&[starts.len()], DType::I32, starts),
-            Array::new(&[spans.len()], DType::I32, slots),
-        ];
+        let mut arrays =
+            vec![Array::new(&[starts.len()], DType::I32, starts), Array::new(&[spans.len()], DType::I32, slots)];
         if let Some((_, dtype)) = self.fresh {
             let fresh = spans.iter().map(|(.., has)| f64::from(u8::from(!has))).collect();
             arrays.push(Array::new(&[spans.len()], dtype, fresh));
@@ -129,12 +127,8 @@ const PLAIN: Spec = Spec {
     placement: Placement::Contiguous,
 };
 /// Every length around the filter and around a wave, one of which has no slot and some of which are fresh.
-const MIXED: Rows = Rows {
-    lens: &[0, 1, 2, 3, 0, 63, 65, 1, 1, 4, 5],
-    surplus: [0, 0],
-    slotless: 0,
-    fresh: Some((3, DType::U8)),
-};
+const MIXED: Rows =
+    Rows { lens: &[0, 1, 2, 3, 0, 63, 65, 1, 1, 4, 5], surplus: [0, 0], slotless: 0, fresh: Some((3, DType::U8)) };
 const ONES: [usize; 37] = [1; 37];
 
 const SPECS: [Spec; 24] = [
@@ -187,7 +181,8 @@ pub fn cases() -> Vec<Case> {
 pub(super) fn drawn_rows(draw: &mut Draw<'_>, most: usize) -> Rows {
     let count = 1 + draw.below(6);
     let lens: Vec<usize> = (0..count).map(|_| draw.pick(&[1, 0, 2, 3, 7, 17, 64, 65]).min(most)).collect();
-    let fresh = if draw.flag() { Some((1 + draw.below(3), draw.pick(&[DType::U8, DType::I32, DType::Bool]))) } else { None };
+    let fresh =
+        if draw.flag() { Some((1 + draw.below(3), draw.pick(&[DType::U8, DType::I32, DType::Bool]))) } else { None };
     Rows { lens: forever(&lens), surplus: [draw.below(3), draw.below(3)], slotless: draw.pick(&[0, 0, 2, 3]), fresh }
 }
 
@@ -210,8 +205,7 @@ impl Spec {
     fn name(&self) -> String {
         let Spec { rows, dim, taps, wide, bias, silu, placement } = *self;
         let mut name = format!("{} dim {dim} taps {taps} {placement:?}", rows.name());
-        let named =
-            [(wide[0], " f32 states"), (wide[1], " f32 weights"), (!bias, " without bias"), (!silu, " linear")];
+        let named = [(wide[0], " f32 states"), (wide[1], " f32 weights"), (!bias, " without bias"), (!silu, " linear")];
         name.extend(named.into_iter().filter_map(|(is, word)| is.then_some(word)));
         name
     }
@@ -237,7 +231,8 @@ impl Spec {
         for ([begin, end], slot, has_state) in rows.spans() {
             for channel in 0..dim {
                 let places = (0..old).map(|k| slot.map(|slot| (slot * dim + channel) * old + k));
-                let held = places.clone().map(|place| place.filter(|_| has_state).map_or(0.0, |place| state.values[place]));
+                let held =
+                    places.clone().map(|place| place.filter(|_| has_state).map_or(0.0, |place| state.values[place]));
                 let own = (begin..end).map(|token| x.values[token * dim + channel]);
                 let line: Vec<f64> = held.chain(own).collect();
                 for token in begin..end {

@@ -4,7 +4,7 @@ use rocfire_hal::DType;
 
 use super::{
     Case, FLOATS, NUMBERS, attention, causal_conv, conv, cross_entropy, elementwise, experts, gate, gemm, grouped,
-    hadamard, index, loss, norm, pool, quant, reduce, rope, rows, sample, scaled, scan, sort,
+    hadamard, index, loss, norm, pool, quant, reduce, rope, rows, sample, scaled, scan, selective_scan, sort,
 };
 use crate::data::Placement;
 
@@ -72,7 +72,8 @@ impl Draw<'_> {
 }
 
 /// Operators that have cases of any size.
-const OPERATORS: [fn(&mut Draw<'_>) -> Case; 22] = [
+const OPERATORS: [fn(&mut Draw<'_>) -> Case; 23] = [
+    selective_scan::drawn,
     causal_conv::drawn,
     hadamard::drawn,
     gemm::drawn,

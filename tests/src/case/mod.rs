@@ -27,6 +27,7 @@ mod rows;
 mod sample;
 mod scaled;
 mod scan;
+mod selective_scan;
 mod sort;
 
 use std::sync::Arc;
@@ -327,6 +328,7 @@ pub fn all() -> Vec<Case> {
         experts::cases(),
         hadamard::cases(),
         causal_conv::cases(),
+        selective_scan::cases(),
     ]
     .into_iter()
     .flatten()

@@ -57,7 +57,7 @@ fn a_sequence_in_parts_gives_the_bits_of_the_whole() {
 fn a_sequence_does_not_depend_on_the_batch() {
     let device = device();
     let (dim, taps) = (64, 4);
-    // Rows of 16 to a lane, and of one.
+    // Four rows to a lane, and one.
     let (many, own) = (4200, 1000..1019);
     let x = numbers(&device, &[many, dim], DType::F32, 1);
     let weight = numbers(&device, &[dim, taps], DType::F32, 2);
