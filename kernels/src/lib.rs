@@ -1,6 +1,7 @@
 //! The operator library: GEMM, attention, caches on pages, convolution, pooling, interpolation, indexing, quantisation, random
-//! numbers, sampling, routing, the Hadamard transform, scans, sorting, extrema and CTC, as HIP kernels with their launchers; norms, gates, softmax and cross-entropy with
-//! their gradients, as launchers of `rocfire-fusion`'s kernels.
+//! numbers, sampling, routing, the Hadamard transform, causal convolutions and selective scans with states, scans, sorting, extrema
+//! and CTC, as HIP kernels with their launchers; norms, gates, softmax and cross-entropy with their gradients, as launchers of
+//! `rocfire-fusion`'s kernels.
 //!
 //! A family is a folder; an operator is two files with one stem. `<op>.hip` opens with its contract; `<op>.rs` has the
 //! launcher, which checks shapes, types, devices and aliasing and then launches on views of any strides, and in its
@@ -30,6 +31,7 @@
 
 pub mod attention;
 pub mod cache;
+pub mod causal_conv;
 pub mod conv;
 mod epilogue;
 mod error;
@@ -53,6 +55,8 @@ pub mod registry;
 pub mod rope;
 pub mod sample;
 pub mod scan;
+pub mod selective_scan;
+mod sequences;
 pub mod softmax;
 pub mod sort;
 #[cfg(test)]
@@ -84,4 +88,6 @@ fn sources(arch: Arch, dtype: DType) -> impl Iterator<Item = (&'static str, Sour
         .chain(sample::sources(dtype))
         .chain(experts::sources(dtype))
         .chain(hadamard::sources(dtype))
+        .chain(causal_conv::sources(dtype))
+        .chain(selective_scan::sources(dtype))
 }

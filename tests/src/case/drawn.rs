@@ -3,8 +3,8 @@
 use rocfire_hal::DType;
 
 use super::{
-    Case, FLOATS, NUMBERS, attention, combine, conv, cross_entropy, elementwise, experts, gate, gemm, grouped,
-    hadamard, index, loss, norm, pool, quant, reduce, rope, rows, sample, scaled, scan, sort,
+    Case, FLOATS, NUMBERS, attention, causal_conv, combine, conv, cross_entropy, elementwise, experts, gate, gemm,
+    grouped, hadamard, index, loss, norm, pool, quant, reduce, rope, rows, sample, scaled, scan, selective_scan, sort,
 };
 use crate::data::Placement;
 
@@ -72,7 +72,9 @@ impl Draw<'_> {
 }
 
 /// Operators that have cases of any size.
-const OPERATORS: [fn(&mut Draw<'_>) -> Case; 22] = [
+const OPERATORS: [fn(&mut Draw<'_>) -> Case; 24] = [
+    selective_scan::drawn,
+    causal_conv::drawn,
     hadamard::drawn,
     gemm::drawn,
     conv::drawn,

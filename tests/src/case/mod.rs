@@ -2,6 +2,7 @@
 
 mod attention;
 mod cache;
+mod causal_conv;
 mod combine;
 mod conv;
 mod cross_entropy;
@@ -27,6 +28,7 @@ mod rows;
 mod sample;
 mod scaled;
 mod scan;
+mod selective_scan;
 mod sort;
 
 use std::sync::Arc;
@@ -327,6 +329,8 @@ pub fn all() -> Vec<Case> {
         experts::cases(),
         combine::cases(),
         hadamard::cases(),
+        causal_conv::cases(),
+        selective_scan::cases(),
     ]
     .into_iter()
     .flatten()
