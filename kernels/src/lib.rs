@@ -31,6 +31,7 @@
 pub mod attention;
 pub mod cache;
 pub mod conv;
+pub mod delta;
 mod epilogue;
 mod error;
 pub mod experts;
@@ -84,4 +85,5 @@ fn sources(arch: Arch, dtype: DType) -> impl Iterator<Item = (&'static str, Sour
         .chain(sample::sources(dtype))
         .chain(experts::sources(dtype))
         .chain(hadamard::sources(dtype))
+        .chain(delta::sources(dtype))
 }

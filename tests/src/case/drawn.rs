@@ -3,8 +3,8 @@
 use rocfire_hal::DType;
 
 use super::{
-    Case, FLOATS, NUMBERS, attention, conv, cross_entropy, elementwise, experts, gate, gemm, grouped, hadamard, index,
-    loss, norm, pool, quant, reduce, rope, rows, sample, scaled, scan, sort,
+    Case, FLOATS, NUMBERS, attention, conv, cross_entropy, delta, elementwise, experts, gate, gemm, grouped, hadamard,
+    index, loss, norm, pool, quant, reduce, rope, rows, sample, scaled, scan, sort,
 };
 use crate::data::Placement;
 

@@ -4,6 +4,7 @@ mod attention;
 mod cache;
 mod conv;
 mod cross_entropy;
+mod delta;
 mod drawn;
 mod elementwise;
 mod experts;
@@ -325,6 +326,7 @@ pub fn all() -> Vec<Case> {
         sample::cases(),
         experts::cases(),
         hadamard::cases(),
+        delta::cases(),
     ]
     .into_iter()
     .flatten()
