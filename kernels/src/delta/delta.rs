@@ -491,3 +491,6 @@ struct DeltaArgs {
     padding: u32,
 }
 const _: () = assert!(size_of::<DeltaArgs>() == 296);
+
+#[cfg(test)]
+mod tests;
