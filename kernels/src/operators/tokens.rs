@@ -80,7 +80,7 @@ impl SampleForm {
 }
 
 /// A tensor of a type, its elements side by side: itself or a copy.
-fn of_type(stream: &Stream, x: &Tensor, dtype: DType) -> Result<Tensor> {
+pub(super) fn of_type(stream: &Stream, x: &Tensor, dtype: DType) -> Result<Tensor> {
     let same_bits = x.dtype().size_bytes() == dtype.size_bytes() && x.dtype().is_int() && dtype.is_int();
     if x.dtype() == dtype || same_bits {
         let x = packed(x)?;
