@@ -85,5 +85,5 @@ fn sources(arch: Arch, dtype: DType) -> impl Iterator<Item = (&'static str, Sour
         .chain(sample::sources(dtype))
         .chain(experts::sources(dtype))
         .chain(hadamard::sources(dtype))
-        .chain(delta::sources(dtype))
+        .chain(delta::sources(arch, dtype))
 }

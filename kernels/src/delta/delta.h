@@ -22,7 +22,7 @@ struct DeltaArgs {
     FastDiv tiles, heads, group;    // of value heads; group: value heads of a key head
     u32 tokens, slots, columns, normalises;
     float scale, bound;
-    u32 padding;
+    u32 chunks;  // of the longest sequence
 };
 static_assert(sizeof(DeltaArgs) == 296, "as in delta.rs");
 

@@ -1,10 +1,11 @@
-//! `delta_rule`: the launcher of `delta.hip`.
+//! `delta_rule`: the launcher of `delta.hip` and `chunk.hip`.
 
 use bytemuck::{Pod, Zeroable};
-use rocfire_hal::{DType, Error, Source, Stream, View, ViewMut};
+use rocfire_arch::{Arch, ArchInfo, Matrix};
+use rocfire_hal::{Buffer, DType, Error, Source, Stream, Tensor, View, ViewMut};
 
 use crate::Result;
-use crate::family::{self, BOX_LIMIT, FastDiv, KernelLaunch, Sources, c_type, shape};
+use crate::family::{self, BOX_LIMIT, FastDiv, GRID_YZ_MAX, KernelLaunch, Sources, c_type, shape};
 
 const OP: &str = "delta_rule";
 /// Channels of a key at most: those of a state's columns lie in registers.
@@ -18,6 +19,12 @@ const PARTS: usize = 8;
 const COLUMNS: usize = 4;
 /// Most threads of a grid along its first axis: HIP's own limit.
 const THREADS_MAX: usize = u32::MAX as usize;
+/// Tokens that are taken at once on the matrix unit, waves of a workgroup that does, and channels of a key that it is made for.
+const CHUNK: usize = 64;
+const WAVES: usize = 4;
+const CHUNK_CHANNELS: [usize; 2] = [64, 128];
+/// f32 elements of a workspace for each token and head: two rows of 16-bit floats, and four factors.
+const WORKSPACE: usize = 2 * CHUNK / 2 + 4;
 const FLOATS: [DType; 3] = [DType::F32, DType::F16, DType::BF16];
 
 /// How much of a state stays, and how strongly a token is taken into it.
@@ -59,6 +66,8 @@ pub struct DeltaInputs<'a> {
     pub gates: DeltaGates<'a>,
     /// Which tokens are whose: those of sequence s are `starts[s]` to `starts[s + 1]`. i32, `[sequences + 1]`, contiguous.
     pub starts: View<'a>,
+    /// At least the tokens of the longest sequence. It decides how they are computed; more than that are right too, and slow.
+    pub longest: usize,
 }
 
 /// Where states lie.
@@ -84,18 +93,31 @@ pub struct DeltaParams {
     pub normalises: bool,
 }
 
+/// f32 elements of a workspace for [`delta_rule`] at the most, 0 where it never takes one.
+pub fn delta_workspace(inputs: &DeltaInputs<'_>) -> usize {
+    let by_row =
+        matches!(inputs.gates, DeltaGates::Given { g: a, .. } | DeltaGates::Made { a, .. } if a.shape().len() == 3);
+    let channels = inputs.q.shape().last().copied().unwrap_or(0);
+    let fits =
+        inputs.longest > CHUNK && !by_row && CHUNK_CHANNELS.contains(&channels) && inputs.q.dtype() != DType::F32;
+    if fits { inputs.v.shape().iter().take(2).product::<usize>() * WORKSPACE } else { 0 }
+}
+
 /// The gated delta rule: of each head and token `S = e^g S`, `u = beta (v - Sᵀ k)`, `S = S + k uᵀ`, `out = Sᵀ (scale q)`.
 /// Value head `h` has the key head `h / (heads / key heads)`.
 ///
 /// # Shapes
 /// As [`DeltaInputs`] and [`DeltaStates`] say, keys of at most [`DELTA_K_MAX`] channels. `out`: as `v`. Tokens of no sequence are left
 /// as they are. A sequence of which a slot is negative or outside the pool gives zeros, and writes no state; one without tokens reads
-/// and writes nothing.
+/// and writes nothing. `workspace`: f32, contiguous, at least [`delta_workspace`] elements; `None`: it is allocated.
 /// # Types
 /// f32, f16 or bf16, one for `q`, `k`, `v` and `out`; states f32 or bf16.
 /// # Numerics
-/// In f32, token after token; a state is rounded once, where it is written. A sequence's results are the same bits whatever else is
-/// in the batch, and do not depend on how its tokens are spread over launches if states are f32.
+/// In f32, token after token; a state is rounded once, where it is written. Where `longest` is above 64, of 16 bits, with keys of 64 or
+/// 128 channels, values of 32, 64, …, rows of `q` and `k` at multiples of 16 bytes and one decay for a head, AMD's matrix units take
+/// chunks of 64 tokens: operands of products are then rounded to the type of `q`, sums and states stay f32. A sequence's results are
+/// the same bits whatever else is in the batch, as long as `longest` is on the same side of 64; those of the first way do not depend
+/// on how tokens are spread over launches if states are f32.
 /// # Errors
 /// `Shape` for shapes, types and strides that do not fit, for outputs that overlap an input; `Unsupported` for another type of `q`;
 /// errors of compilation and launch.
@@ -107,22 +129,79 @@ pub fn delta_rule(
     params: &DeltaParams,
     states: DeltaStates<'_>,
     out: ViewMut<'_>,
+    workspace: Option<ViewMut<'_>>,
 ) -> Result<()> {
     let call = Call::new(stream, inputs, params, &states, &out)?;
+    if let Some(given) = &workspace {
+        check_workspace(stream, inputs, given, [&states.pool, &out])?;
+    }
     if call.groups == 0 {
         return Ok(());
     }
     static SOURCES: Sources<DeltaKey> = Sources::new();
     let source = SOURCES.get(call.key, source);
-    let written = [out.buffer(), states.pool.buffer()];
-    // SAFETY:
-    // - `DeltaArgs` is the twin of the kernel's struct, sizes asserted on both sides. Tokens are held below those of `q`, `k`, `v`,
-    //   gates and `out`, slots below those of the pool; rows and columns below those of a state: all inside checked views.
-    // - It writes `out` and the pool only.
-    unsafe {
-        KernelLaunch::new(stream, &source, (OP, "delta_steps"), [call.groups, 1, 1], [THREADS, 1, 1])
-            .run(&call.args, &written)
+    if !call.key.in_chunks {
+        let written = [out.buffer(), states.pool.buffer()];
+        // SAFETY:
+        // - `DeltaArgs` is the twin of the kernel's struct, sizes asserted on both sides. Tokens are held below those of `q`, `k`, `v`,
+        //   gates and `out`, slots below those of the pool; rows and columns below those of a state: all inside checked views.
+        // - It writes `out` and the pool only.
+        return unsafe {
+            KernelLaunch::new(stream, &source, (OP, "delta_steps"), [call.groups, 1, 1], [THREADS, 1, 1])
+                .run(&call.args, &written)
+        };
     }
+    let allocated;
+    let memory = match &workspace {
+        Some(given) => given.view(),
+        None => {
+            allocated = Tensor::empty(&stream.device(), &[delta_workspace(inputs)], DType::F32)?;
+            allocated.view()
+        }
+    };
+    // What is of 16 bytes first.
+    let lines = (out.shape()[0] * out.shape()[1]) as u64;
+    let factors = memory.device_address();
+    let t = factors + lines * 16;
+    let args = ChunkArgs { all: call.args, t, p: t + lines * 2 * CHUNK as u64, factors };
+    let threads = [WAVES * stream.device().arch().info().wave_size as usize, 1, 1];
+    let pairs = call.groups / (out.shape()[2] / TILE);
+    let launch = |kernel: &str, grid: [usize; 3], written: &[&Buffer]| {
+        // SAFETY:
+        // - `ChunkArgs` is the twin of the kernels' struct, sizes asserted on both sides. Of views they touch what the other way does,
+        //   of the workspace the rows of tokens that there are.
+        // - The first writes the workspace only, the second `out` and the pool.
+        unsafe { KernelLaunch::new(stream, &source, (OP, kernel), grid, threads).run(&args, written) }
+    };
+    launch("delta_chunks", [pairs, call.args.chunks as usize, 1], &[memory.buffer()])?;
+    launch("delta_walk", [call.groups, 1, 1], &[out.buffer(), states.pool.buffer()])
+}
+
+/// Checks a workspace that is given.
+fn check_workspace(stream: &Stream, inputs: &DeltaInputs<'_>, given: &View<'_>, outputs: [&View<'_>; 2]) -> Result<()> {
+    family::on_device(OP, "workspace", stream, given)?;
+    family::same_dtype(OP, "workspace", given, DType::F32)?;
+    let needed = delta_workspace(inputs);
+    let is_aligned = needed == 0 || given.device_address().is_multiple_of(16);
+    if given.len() < needed || !given.layout().is_contiguous() || !is_aligned {
+        let got = format!("{:?}, strides {:?}", given.shape(), given.layout().strides());
+        return Err(shape(
+            OP,
+            "workspace",
+            format!("{needed} elements from a multiple of 16 bytes on, contiguous"),
+            got,
+        ));
+    }
+    let (DeltaGates::Given { g: a, beta: b } | DeltaGates::Made { a, b, .. }) = inputs.gates;
+    for view in [&inputs.q, &inputs.k, &inputs.v, &inputs.starts, &a, &b].into_iter().chain(outputs) {
+        family::disjoint(OP, "workspace", given, view)?;
+    }
+    Ok(())
+}
+
+/// Whether an architecture has products of 16 rows and columns in a type as `chunk.hip` wants them: operands straight from memory.
+fn has_products(info: &ArchInfo, dtype: DType) -> bool {
+    dtype != DType::F32 && matches!(info.matrix, Matrix::Mfma(_) | Matrix::Wmma11 | Matrix::Wmma12)
 }
 
 /// A checked call.
@@ -198,6 +277,12 @@ impl Call {
         apart(inputs, &gates, integers.map(|(arg, view, _)| (arg, view)), pool, out)?;
         let vectors = vectors(inputs, &gates, pool, out);
         let args = args(inputs, params, states, out, &gates);
+        let device = stream.device();
+        let in_chunks = device.config().matrix
+            && has_products(device.arch().info(), dtype)
+            && delta_workspace(inputs) > 0
+            && channels.is_multiple_of(TILE)
+            && vectors[1] == 16 / dtype.size_bytes();
         let key = DeltaKey {
             dtype,
             state: pool.dtype(),
@@ -207,6 +292,7 @@ impl Call {
             by_row: gates.by_row,
             vector: vectors[0],
             key_vector: vectors[1],
+            in_chunks,
         };
         Ok(Call { key, args, groups: if tokens == 0 { 0 } else { groups } })
     }
@@ -395,7 +481,7 @@ fn args(
         normalises: u32::from(params.normalises),
         scale: params.scale.unwrap_or_else(|| 1.0 / (key_channels as f64).sqrt()) as f32,
         bound: gates.bound as f32,
-        padding: 0,
+        chunks: inputs.longest.div_ceil(CHUNK).clamp(1, GRID_YZ_MAX) as u32,
     }
 }
 
@@ -411,6 +497,7 @@ pub(crate) struct DeltaKey {
     pub by_row: bool,
     pub vector: usize,
     pub key_vector: usize,
+    pub in_chunks: bool,
 }
 
 /// The source of one variant.
@@ -431,19 +518,28 @@ pub(crate) fn source(key: DeltaKey) -> Source {
         ("DELTA_VEC", &vector),
         ("DELTA_K_VEC", &key_vector),
     ];
-    Source::new(OP, concat!(include_str!("delta.h"), include_str!("delta.hip")), &defines)
+    let text = match key.in_chunks {
+        true => concat!(include_str!("delta.h"), include_str!("chunk.hip")),
+        false => concat!(include_str!("delta.h"), include_str!("delta.hip")),
+    };
+    Source::new(OP, text, &defines)
 }
 
-/// The sources of the family: heads of 128, given and made gates, decays by row.
-pub(crate) fn sources(dtype: DType) -> impl Iterator<Item = (&'static str, Source)> {
+/// The sources of the family: heads of 128, given and made gates, decays by row, chunks where there is a matrix unit for them.
+pub(crate) fn sources(arch: Arch, dtype: DType) -> impl Iterator<Item = (&'static str, Source)> {
     let forms = [(Form::Given, false), (Form::Given, true), (Form::Made, false), (Form::Bounded, true)];
     let made = move |(form, by_row)| {
         let (gate, state) = if form == Form::Given { (DType::F32, DType::F32) } else { (dtype, DType::BF16) };
         let key_vector = 16 / dtype.size_bytes();
-        let key = DeltaKey { dtype, state, gate, channels: 128, form, by_row, vector: COLUMNS, key_vector };
-        (OP, source(key))
+        let of = move |in_chunks| {
+            let key =
+                DeltaKey { dtype, state, gate, channels: 128, form, by_row, vector: COLUMNS, key_vector, in_chunks };
+            (OP, source(key))
+        };
+        let chunks = !by_row && has_products(arch.info(), dtype);
+        std::iter::once(of(false)).chain(chunks.then(|| of(true)))
     };
-    forms.into_iter().filter(move |_| FLOATS.contains(&dtype)).map(made)
+    forms.into_iter().filter(move |_| FLOATS.contains(&dtype)).flat_map(made)
 }
 
 /// `DeltaArgs` of `delta.h`.
@@ -488,9 +584,20 @@ struct DeltaArgs {
     normalises: u32,
     scale: f32,
     bound: f32,
-    padding: u32,
+    chunks: u32,
 }
 const _: () = assert!(size_of::<DeltaArgs>() == 296);
+
+/// `ChunkArgs` of `chunk.hip`.
+#[repr(C)]
+#[derive(Clone, Copy, Pod, Zeroable)]
+struct ChunkArgs {
+    all: DeltaArgs,
+    t: u64,
+    p: u64,
+    factors: u64,
+}
+const _: () = assert!(size_of::<ChunkArgs>() == 320);
 
 #[cfg(test)]
 mod tests;

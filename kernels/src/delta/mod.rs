@@ -6,4 +6,4 @@
 mod delta;
 
 pub(crate) use delta::sources;
-pub use delta::{DELTA_K_MAX, DeltaGates, DeltaInputs, DeltaParams, DeltaStates, delta_rule};
+pub use delta::{DELTA_K_MAX, DeltaGates, DeltaInputs, DeltaParams, DeltaStates, delta_rule, delta_workspace};

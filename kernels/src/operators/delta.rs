@@ -34,8 +34,8 @@ impl DeltaForm {
 /// # Inputs
 /// The pool; queries, keys, values; decays and strengths, or what they are made from and with; starts, slots to read and, as the form
 /// says, slots to write and which sequences go on: whole numbers of any type. The outputs are the pool and, like the values, what
-/// tokens read; it is zeros for tokens of no sequence. There is no gradient.
-pub fn delta_rule(form: DeltaForm, params: DeltaParams) -> Operator {
+/// tokens read; it is zeros for tokens of no sequence. `longest` is at least the tokens of the longest sequence. There is no gradient.
+pub fn delta_rule(form: DeltaForm, params: DeltaParams, longest: usize) -> Operator {
     let run = move |stream: &Stream, inputs: &[Tensor], outputs: &mut [Tensor]| {
         let [pool, out] = outputs else { unreachable!("two outputs were described") };
         let rows = inputs[1..4].iter().map(with_rows).collect::<crate::Result<Vec<_>>>()?;
@@ -53,15 +53,21 @@ pub fn delta_rule(form: DeltaForm, params: DeltaParams) -> Operator {
             _ => DeltaGates::Given { g: a.view(), beta: gates[1].view() },
         };
         let whole = whole.iter().map(|x| of_type(stream, x, DType::I32)).collect::<crate::Result<Vec<_>>>()?;
-        let read =
-            DeltaInputs { q: rows[0].view(), k: rows[1].view(), v: rows[2].view(), gates, starts: whole[0].view() };
+        let read = DeltaInputs {
+            q: rows[0].view(),
+            k: rows[1].view(),
+            v: rows[2].view(),
+            gates,
+            starts: whole[0].view(),
+            longest,
+        };
         let mut rest = whole[2..].iter().map(Tensor::view);
         let mut next = |is_there: bool| if is_there { rest.next() } else { None };
         let from = whole[1].view();
         let to = next(form.moves).unwrap_or(from);
         let states = DeltaStates { pool: pool.view_mut(), from, to, continues: next(form.has_continues) };
         eager::fill(out.view_mut(), Scalar::Int(0))?;
-        launch_delta_rule(stream, &read, &params, states, out.view_mut())
+        launch_delta_rule(stream, &read, &params, states, out.view_mut(), None)
     };
     let outputs = |inputs: &[super::Spec]| vec![inputs[0].clone(), inputs[3].clone()];
     Operator::new("delta_rule", &form.names(), outputs, run).keeping(1)

@@ -61,7 +61,7 @@ const PLAIN: Spec = Spec {
 };
 
 /// No token, one, around a chunk, several chunks; channels below a lane's, beside a power of two, of more than one tile.
-const SIZES: [Spec; 15] = [
+const SIZES: [Spec; 18] = [
     Spec { lengths: &[1], heads: 1, depths: [1, 1], ..PLAIN },
     PLAIN,
     Spec { lengths: &[0, 1, 63, 65], depths: [128, 128], ..PLAIN },
@@ -76,6 +76,17 @@ const SIZES: [Spec; 15] = [
     Spec { lengths: &[4, 19], depths: [33, 7], normalises: false, pad: 3, ..PLAIN },
     Spec { lengths: &[2], depths: [256, 256], heads: 1, ..PLAIN },
     Spec { lengths: &[130, 1, 200], heads: 1, ..PLAIN },
+    Spec { lengths: &[100, 3, 2, 64], odd: true, moves: true, heads: 1, depths: [64, 32], ..PLAIN },
+    Spec { lengths: &[129], form: Form::Bounded(-5.0), depths: [128, 32], across: true, ..PLAIN },
+    Spec {
+        lengths: &[80],
+        form: Form::Made,
+        normalises: false,
+        scale: Some(0.1),
+        depths: [128, 32],
+        heads: 1,
+        ..PLAIN
+    },
     Spec { lengths: &[], ..PLAIN },
 ];
 
@@ -130,6 +141,10 @@ struct Row {
 impl Spec {
     fn tokens(&self) -> usize {
         self.lengths.iter().sum::<usize>() + 2 * self.pad
+    }
+
+    fn longest(&self) -> usize {
+        self.lengths.iter().copied().max().unwrap_or(0)
     }
 
     fn row(&self) -> Row {
@@ -256,6 +271,7 @@ impl Spec {
             v: part(2, self.heads, columns)?,
             gates,
             starts: starts.view(),
+            longest: self.longest(),
         };
         let mut params = DeltaParams::default();
         (params.scale, params.normalises) = (self.scale, self.normalises);
@@ -268,7 +284,7 @@ impl Spec {
             continues: self.odd.then(|| continues.view()),
         };
         let mut out = out.with_layout(out.layout().slice(2, 0, columns, 1)?)?;
-        Ok(delta_rule(stream, &read, &params, states, out.view_mut())?)
+        Ok(delta_rule(stream, &read, &params, states, out.view_mut(), None)?)
     }
 }
 
@@ -355,7 +371,7 @@ fn delta(dtype: DType, spec: Spec, states: bool) -> Case {
     };
     let inputs = spec.inputs(dtype).into_iter().map(|array| (array, Placement::Contiguous)).collect();
     let flops = (8 * spec.tokens() * spec.heads * keys * columns) as f64;
-    let terms = keys + spec.lengths.iter().copied().max().unwrap_or(0);
+    let terms = keys + spec.longest();
     let call = Call { inputs, outputs: vec![outputs], launch, oracle };
     Case::new("delta_rule", dtype, spec.name(states), flops, call).summing(terms)
 }

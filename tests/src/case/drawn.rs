@@ -72,7 +72,8 @@ impl Draw<'_> {
 }
 
 /// Operators that have cases of any size.
-const OPERATORS: [fn(&mut Draw<'_>) -> Case; 21] = [
+const OPERATORS: [fn(&mut Draw<'_>) -> Case; 22] = [
+    delta::drawn,
     hadamard::drawn,
     gemm::drawn,
     conv::drawn,

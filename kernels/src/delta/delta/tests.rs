@@ -75,11 +75,12 @@ impl Fixture {
         let slots: Vec<i32> = batch.iter().map(|(sequence, _)| sequence.slot as i32).collect();
         let (starts_there, slots) = (self.integers(&starts), self.integers(&slots));
         let gates = DeltaGates::Given { g: g.view(), beta: beta.view() };
-        let inputs = DeltaInputs { q: q.view(), k: k.view(), v: v.view(), gates, starts: starts_there.view() };
+        let inputs =
+            DeltaInputs { q: q.view(), k: k.view(), v: v.view(), gates, starts: starts_there.view(), longest: 1 };
         let states = DeltaStates { pool: pool.view_mut(), from: slots.view(), to: slots.view(), continues: None };
         let mut out = Tensor::empty(&self.device, &[tokens, HEADS, CHANNELS], DType::F32).unwrap();
         let params = DeltaParams { scale: None, normalises: true };
-        delta_rule(self.device.stream(), &inputs, &params, states, out.view_mut()).unwrap();
+        delta_rule(self.device.stream(), &inputs, &params, states, out.view_mut(), None).unwrap();
         let (out, row) = (read(&out), HEADS * CHANNELS);
         starts.windows(2).map(|of| out[of[0] as usize * row..of[1] as usize * row].to_vec()).collect()
     }
@@ -140,11 +141,11 @@ fn starts_that_make_no_sense_stay_inside() {
     for starts in [[-7, 2, 1, 90], [i32::MAX, i32::MIN, 0, i32::MAX]] {
         let (mut pool, starts) = (make(&[3, 1, 8, 8]), fixture.integers(&starts));
         let gates = DeltaGates::Given { g: gate.view(), beta: gate.view() };
-        let inputs = DeltaInputs { q: q.view(), k: q.view(), v: v.view(), gates, starts: starts.view() };
+        let inputs = DeltaInputs { q: q.view(), k: q.view(), v: v.view(), gates, starts: starts.view(), longest: 1 };
         let states = DeltaStates { pool: pool.view_mut(), from: slots.view(), to: slots.view(), continues: None };
         let mut out = make(&[4, 1, 8]);
         let stream = fixture.device.stream();
-        delta_rule(stream, &inputs, &DeltaParams::default(), states, out.view_mut()).unwrap();
+        delta_rule(stream, &inputs, &DeltaParams::default(), states, out.view_mut(), None).unwrap();
         assert!(read(&out).iter().all(|x| x.is_finite()));
     }
 }
@@ -203,10 +204,11 @@ fn wrong_arguments_are_refused() {
                 bound: of.bound,
             },
         };
-        let inputs = DeltaInputs { q: of.q.view(), k: of.k.view(), v: of.v.view(), gates, starts: of.starts.view() };
+        let inputs =
+            DeltaInputs { q: of.q.view(), k: of.k.view(), v: of.v.view(), gates, starts: of.starts.view(), longest: 1 };
         let continues = Some(of.continues.view());
         let states = DeltaStates { pool: of.pool.view_mut(), from: of.from.view(), to: of.to.view(), continues };
-        delta_rule(device.stream(), &inputs, &DeltaParams::default(), states, of.out.view_mut())
+        delta_rule(device.stream(), &inputs, &DeltaParams::default(), states, of.out.view_mut(), None)
     };
     call(plain()).unwrap();
     call(Arguments { a_log: Some(f32s(&[4])), ..plain() }).unwrap();
