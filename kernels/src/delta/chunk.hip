@@ -11,7 +11,8 @@
 // Needs  : DELTA_K a multiple of 64, at most 128; columns a multiple of TILE; rows of q and k aligned to 16 bytes; one decay for all
 //          rows of a state                                                                 checked by the launcher
 // Numeric: sums, states, A and its inverse in f32, G in f64; T, P, U, v - e^G k S and, as it is read, S are rounded to DELTA_TYPE.
-//          The scale comes last: some units take subnormal operands for zeros. A NaN spoils its chunk and what is behind it. A head's bits depend on its own sequence alone
+//          The scale comes last: some units take subnormal operands for zeros. A NaN spoils its chunk and what is behind it. A head's
+//          bits depend on its own sequence alone
 //
 // Macros : as delta.h
 #define CHUNK 64

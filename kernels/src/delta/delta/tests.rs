@@ -1,6 +1,6 @@
 //! What a sequence's results depend on, what reads and writes nothing, and what is refused before a launch.
 
-use rocfire_hal::{Device, Layout, Tensor};
+use rocfire_hal::{Config, Device, Layout, Tensor};
 
 use super::*;
 use crate::testing::{Lie, Numbers, device, encode, read, tensor};
@@ -8,7 +8,7 @@ use crate::testing::{Lie, Numbers, device, encode, read, tensor};
 const KEY_HEADS: usize = 1;
 const HEADS: usize = 2;
 const KEYS: usize = 64;
-const CHANNELS: usize = 40;
+const CHANNELS: usize = 64;
 const SLOTS: usize = 5;
 
 /// A sequence: its tokens are the same wherever it stands, and so is what lies in its slot.
@@ -19,11 +19,34 @@ struct Sequence {
     slot: usize,
 }
 
+/// A device whose launches nobody else adds to.
+fn own_device() -> Device {
+    Device::open(device().id().clone(), Config::from_env().unwrap()).unwrap()
+}
+
 struct Fixture {
     device: Device,
+    dtype: DType,
+    longest: usize,
 }
 
 impl Fixture {
+    /// Token after token.
+    fn steps() -> Fixture {
+        Fixture { device: own_device(), dtype: DType::F32, longest: 1 }
+    }
+
+    /// By chunks, where the device has them.
+    fn chunks() -> Fixture {
+        Fixture { device: own_device(), dtype: DType::BF16, longest: 100 }
+    }
+
+    /// Launches of a call.
+    fn launches(&self) -> u64 {
+        let in_chunks = self.longest > CHUNK && has_products(self.device.arch().info(), self.dtype);
+        if in_chunks { 2 } else { 1 }
+    }
+
     fn integers(&self, values: &[i32]) -> Tensor {
         let bytes: Vec<u8> = values.iter().flat_map(|value| value.to_le_bytes()).collect();
         Tensor::from_bytes(&self.device, &[values.len()], DType::I32, &bytes).unwrap()
@@ -71,16 +94,27 @@ impl Fixture {
             &[tokens, HEADS],
             &[tokens, HEADS],
         ];
-        let [q, k, v, g, beta] = std::array::from_fn(|part| self.floats(shapes[part], &all[part]));
+        let [q, k, v, g, beta] = std::array::from_fn(|part| {
+            let dtype = if part < 3 { self.dtype } else { DType::F32 };
+            tensor(&self.device, shapes[part], dtype, &all[part], Lie::Plain)
+        });
         let slots: Vec<i32> = batch.iter().map(|(sequence, _)| sequence.slot as i32).collect();
         let (starts_there, slots) = (self.integers(&starts), self.integers(&slots));
         let gates = DeltaGates::Given { g: g.view(), beta: beta.view() };
-        let inputs =
-            DeltaInputs { q: q.view(), k: k.view(), v: v.view(), gates, starts: starts_there.view(), longest: 1 };
+        let inputs = DeltaInputs {
+            q: q.view(),
+            k: k.view(),
+            v: v.view(),
+            gates,
+            starts: starts_there.view(),
+            longest: self.longest,
+        };
         let states = DeltaStates { pool: pool.view_mut(), from: slots.view(), to: slots.view(), continues: None };
-        let mut out = Tensor::empty(&self.device, &[tokens, HEADS, CHANNELS], DType::F32).unwrap();
+        let mut out = Tensor::empty(&self.device, &[tokens, HEADS, CHANNELS], self.dtype).unwrap();
+        let before = self.device.launches();
         let params = DeltaParams { scale: None, normalises: true };
         delta_rule(self.device.stream(), &inputs, &params, states, out.view_mut(), None).unwrap();
+        assert_eq!(self.device.launches() - before, self.launches());
         let (out, row) = (read(&out), HEADS * CHANNELS);
         starts.windows(2).map(|of| out[of[0] as usize * row..of[1] as usize * row].to_vec()).collect()
     }
@@ -98,8 +132,7 @@ const EMPTY: Sequence = Sequence { name: 4, tokens: 0, slot: 1 };
 
 #[test]
 fn the_bits_of_a_sequence_are_those_it_has_alone_whoever_joins_it() {
-    let fixture = Fixture { device: device() };
-    for sequence in [LONG, SHORT] {
+    for (fixture, sequence) in [Fixture::steps, Fixture::chunks].iter().flat_map(|of| [(of(), LONG), (of(), SHORT)]) {
         let mut pool = fixture.pool();
         let alone = fixture.run(&[(sequence, 0)], &mut pool).remove(0);
         assert!(alone.iter().any(|&x| x != 0.0));
@@ -119,7 +152,7 @@ fn the_bits_of_a_sequence_are_those_it_has_alone_whoever_joins_it() {
 
 #[test]
 fn tokens_may_come_in_any_number_of_launches() {
-    let fixture = Fixture { device: device() };
+    let fixture = Fixture::steps();
     let mut pool = fixture.pool();
     let at_once = fixture.run(&[(LONG, 0)], &mut pool).remove(0);
     let (mut in_parts, mut first, mut parts) = (Vec::new(), 0, fixture.pool());
@@ -133,8 +166,19 @@ fn tokens_may_come_in_any_number_of_launches() {
 }
 
 #[test]
+fn sequences_longer_than_told_are_right_too() {
+    let mut fixture = Fixture { longest: 300, ..Fixture::chunks() };
+    let (sequence, mut pool) = (Sequence { tokens: 300, ..LONG }, fixture.pool());
+    let told = fixture.run(&[(sequence, 0)], &mut pool);
+    fixture.longest = 65;
+    let mut again = fixture.pool();
+    assert_eq!(fixture.run(&[(sequence, 0)], &mut again), told);
+    assert_eq!(read(&again), read(&pool));
+}
+
+#[test]
 fn starts_that_make_no_sense_stay_inside() {
-    let fixture = Fixture { device: device() };
+    let fixture = Fixture::steps();
     let make = |shape: &[usize]| fixture.floats(shape, &vec![1.0; shape.iter().product()]);
     let (q, v, gate) = (make(&[4, 1, 8]), make(&[4, 1, 8]), make(&[4, 1]));
     let slots = fixture.integers(&[0, 1, 2]);
@@ -166,11 +210,13 @@ struct Arguments {
     continues: Tensor,
     pool: Tensor,
     out: Tensor,
+    longest: usize,
+    workspace: Option<Tensor>,
 }
 
 #[test]
 fn wrong_arguments_are_refused() {
-    let device = device();
+    let device = own_device();
     let make = |shape: &[usize], dtype: DType| {
         let values = vec![0.0; shape.iter().product()];
         Tensor::from_bytes(&device, shape, dtype, &encode(&values, dtype)).unwrap()
@@ -192,6 +238,8 @@ fn wrong_arguments_are_refused() {
         continues: i32s(2),
         pool: f32s(&[3, 4, 16, 8]),
         out: f32s(&[6, 4, 8]),
+        longest: 6,
+        workspace: None,
     };
     let call = |mut of: Arguments| {
         let gates = match &of.a_log {
@@ -204,11 +252,18 @@ fn wrong_arguments_are_refused() {
                 bound: of.bound,
             },
         };
-        let inputs =
-            DeltaInputs { q: of.q.view(), k: of.k.view(), v: of.v.view(), gates, starts: of.starts.view(), longest: 1 };
+        let inputs = DeltaInputs {
+            q: of.q.view(),
+            k: of.k.view(),
+            v: of.v.view(),
+            gates,
+            starts: of.starts.view(),
+            longest: of.longest,
+        };
         let continues = Some(of.continues.view());
+        let workspace = of.workspace.as_mut().map(Tensor::view_mut);
         let states = DeltaStates { pool: of.pool.view_mut(), from: of.from.view(), to: of.to.view(), continues };
-        delta_rule(device.stream(), &inputs, &DeltaParams::default(), states, of.out.view_mut(), None)
+        delta_rule(device.stream(), &inputs, &DeltaParams::default(), states, of.out.view_mut(), workspace)
     };
     call(plain()).unwrap();
     call(Arguments { a_log: Some(f32s(&[4])), ..plain() }).unwrap();
@@ -248,6 +303,20 @@ fn wrong_arguments_are_refused() {
     refused(Arguments { continues: i32s(4), ..plain() }, "continues must be [2]");
     refused(Arguments { pool: f32s(&[3, 4, 8, 16]), ..plain() }, "pool must be [3, 4, 16, 8]");
     refused(Arguments { pool: make(&[3, 4, 16, 8], DType::F16), ..plain() }, "pool must be of");
+    let halves = |workspace: Tensor| Arguments {
+        q: make(&[6, 2, 64], DType::F16),
+        k: make(&[6, 2, 64], DType::F16),
+        v: make(&[6, 4, 32], DType::F16),
+        pool: f32s(&[3, 4, 64, 32]),
+        out: make(&[6, 4, 32], DType::F16),
+        longest: 65,
+        workspace: Some(workspace),
+        ..plain()
+    };
+    call(halves(f32s(&[6 * 4 * 68]))).unwrap();
+    refused(halves(f32s(&[6 * 4 * 68 - 1])), "workspace must be 1632 elements");
+    refused(halves(make(&[6 * 4 * 68], DType::I32)), "workspace must be f32");
+    refused(halves(sparse(&[6 * 4 * 68])), "workspace must be 1632 elements");
     let of = plain();
     let out = of.v.clone();
     refused(Arguments { out, ..of }, "v must be memory apart");
