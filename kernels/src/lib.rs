@@ -33,6 +33,7 @@ pub mod attention;
 pub mod cache;
 pub mod causal_conv;
 pub mod conv;
+pub mod delta;
 mod epilogue;
 mod error;
 pub mod experts;
@@ -90,4 +91,5 @@ fn sources(arch: Arch, dtype: DType) -> impl Iterator<Item = (&'static str, Sour
         .chain(hadamard::sources(dtype))
         .chain(causal_conv::sources(dtype))
         .chain(selective_scan::sources(dtype))
+        .chain(delta::sources(arch, dtype))
 }

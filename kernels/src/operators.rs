@@ -7,7 +7,9 @@
 //! Inputs are views of any strides unless a function says otherwise. What does not fit is an error that names the
 //! argument.
 
+mod delta;
 mod experts;
+mod sequences;
 mod tokens;
 
 use std::fmt;
@@ -31,7 +33,9 @@ use crate::rope::{self, RopeAngles, RopeParams, RopePositions, RopeStyle, RopeTe
 use crate::{Error, Result, softmax};
 
 pub use crate::sample::Form;
+pub use delta::{DeltaForm, delta_rule};
 pub use experts::{GroupedEpilogue, combine, expert_matmul, grouped_matmul};
+pub use sequences::{CausalConvForm, ScanForm, causal_conv, selective_scan};
 pub use tokens::{
     PenaltyForm, RouteForm, SampleForm, accept, accept_greedy, log_probabilities, penalise, probabilities, route,
     sample, sort_by_expert, top_k,

@@ -25,7 +25,7 @@ const DOORS: &[(&str, &str, &str)] = &[
     ("cache::copy_blocks", "rocfire_burn_nn::KvCache", "rocfire_candle::KvCache"),
     ("cache::gather", "rocfire_burn_nn::KvCache", "rocfire_candle::KvCache"),
     ("cache::write", "rocfire_burn_nn::KvCache", "rocfire_candle::KvCache"),
-    ("causal_conv::causal_conv", "", ""),
+    ("causal_conv::causal_conv", "rocfire_burn_nn::States", "rocfire_candle::causal_conv"),
     ("conv::conv", "burn::nn::conv", ""),
     ("conv::conv_fused", "burn::nn::conv and what follows it", ""),
     ("conv::conv_input_gradient", "gradients of burn::nn::conv", "Tensor::conv_transpose2d"),
@@ -97,7 +97,7 @@ const DOORS: &[(&str, &str, &str)] = &[
     ("sample::sample", "rocfire_burn_nn::sample", "rocfire_candle::sample"),
     ("sample::top_k", "rocfire_burn_nn::top_k", "rocfire_candle::top_k"),
     ("scan::cumulative", "Tensor::cumsum", ""),
-    ("selective_scan::selective_scan", "", ""),
+    ("selective_scan::selective_scan", "rocfire_burn_nn::States", "rocfire_candle::selective_scan"),
     ("softmax::log_softmax", "rocfire_burn_nn::log_softmax", "rocfire_candle::log_softmax"),
     (
         "softmax::log_softmax_backward",

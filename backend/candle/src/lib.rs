@@ -13,7 +13,7 @@
 //! Norms with and without a residual, softmax, gates, rotary embeddings, Hadamard transforms, cross-entropy and products of groups are
 //! functions on Candle's tensors, a launch each, with gradients where the kernels have them; [`QuantLinear`] multiplies
 //! codes by codes, and [`Coded`] is what it reads. [`KvCache`] is a cache of keys and values on pages, written, read and attended to in
-//! place. They run on rocfire's devices only: elsewhere they are errors.
+//! place; [`causal_conv`], [`selective_scan`] and [`delta_rule`] go on from states of sequences in a pool. They run on rocfire's devices only: elsewhere they are errors.
 
 mod attention;
 mod cache;
@@ -22,6 +22,7 @@ mod experts;
 mod operators;
 mod quantised;
 mod record;
+mod recurrent;
 mod storage;
 mod tokens;
 
@@ -35,6 +36,7 @@ pub use operators::{
     rms_norm, rope, rope_at, rope_tables, softmax,
 };
 pub use quantised::{Coded, Coding, Format, Granularity, MxRounding, QuantLinear};
+pub use recurrent::{DeltaGates, DeltaParams, ScanInputs, StateSequences, causal_conv, delta_rule, selective_scan};
 pub use rocfire_hal::{DeviceId, DeviceInfo, DriverKind};
 pub use rocfire_kernels::experts::{GroupScore, Groups, Score, Shared, SharedScore};
 pub use tokens::{

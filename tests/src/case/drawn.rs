@@ -3,8 +3,9 @@
 use rocfire_hal::DType;
 
 use super::{
-    Case, FLOATS, NUMBERS, attention, causal_conv, combine, conv, cross_entropy, elementwise, experts, gate, gemm,
-    grouped, hadamard, index, loss, norm, pool, quant, reduce, rope, rows, sample, scaled, scan, selective_scan, sort,
+    Case, FLOATS, NUMBERS, attention, causal_conv, combine, conv, cross_entropy, delta, elementwise, experts, gate,
+    gemm, grouped, hadamard, index, loss, norm, pool, quant, reduce, rope, rows, sample, scaled, scan, selective_scan,
+    sort,
 };
 use crate::data::Placement;
 
@@ -72,9 +73,10 @@ impl Draw<'_> {
 }
 
 /// Operators that have cases of any size.
-const OPERATORS: [fn(&mut Draw<'_>) -> Case; 24] = [
+const OPERATORS: [fn(&mut Draw<'_>) -> Case; 25] = [
     selective_scan::drawn,
     causal_conv::drawn,
+    delta::drawn,
     hadamard::drawn,
     gemm::drawn,
     conv::drawn,

@@ -6,6 +6,7 @@ mod causal_conv;
 mod combine;
 mod conv;
 mod cross_entropy;
+mod delta;
 mod drawn;
 mod elementwise;
 mod experts;
@@ -331,6 +332,7 @@ pub fn all() -> Vec<Case> {
         hadamard::cases(),
         causal_conv::cases(),
         selective_scan::cases(),
+        delta::cases(),
     ]
     .into_iter()
     .flatten()

@@ -14,6 +14,7 @@
 //! - [`sample`] draws tokens by top-k, top-p, min-p and masks; [`penalise`], [`log_probabilities`], [`top_k`] and [`accept`] are
 //!   beside it.
 //! - [`QuantLinear`] multiplies codes by codes; [`Coded`] is what it reads; [`hadamard()`] spreads outliers before.
+//! - [`States`] are what layers of Mamba and of the gated delta rule leave behind of each sequence, by slot.
 //! - [`KvCache`] keeps keys and values on pages, for serving: written in place, attended to in one launch.
 //! - [`custom()`] calls a kernel of one's own on tensors of `burn::Tensor`'s.
 //!
@@ -46,6 +47,7 @@ mod loss;
 mod multi_head;
 mod norm;
 mod quantised;
+mod recurrent;
 mod rope;
 mod tokens;
 
@@ -59,10 +61,12 @@ pub use loss::CrossEntropyLoss;
 pub use multi_head::{MhaInput, MhaOutput, MultiHeadAttention};
 pub use norm::{GroupNorm, LayerNorm, RmsNorm};
 pub use quantised::{Coded, QuantLinear, Scales};
+pub use recurrent::{DeltaGates, ScanInputs, StateSequences, States};
 pub use rocfire_burn::attention::{AttentionParams, Dropout};
 pub use rocfire_burn::custom::operators::{
-    Activation, CacheLayout, Coding, Format, GateLayout, GateParams, Granularity, GroupScore, GroupedEpilogue, Groups,
-    MxRounding, Order, PagedParams, RopeFrequencies, RopeScaling, RopeStyle, RouteForm, Score, Shared, SharedScore,
+    Activation, CacheLayout, Coding, DeltaParams, Format, GateLayout, GateParams, Granularity, GroupScore,
+    GroupedEpilogue, Groups, MxRounding, Order, PagedParams, RopeFrequencies, RopeScaling, RopeStyle, RouteForm, Score,
+    Shared, SharedScore,
 };
 pub use rope::RotaryEncoding;
 pub use tokens::{

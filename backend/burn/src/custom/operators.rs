@@ -11,15 +11,17 @@ use burn_backend::DType;
 use burn_backend::tensor::FloatTensor;
 pub use rocfire_kernels::attention::PagedParams;
 pub use rocfire_kernels::cache::{CacheLayout, ScaleRule};
+pub use rocfire_kernels::delta::DeltaParams;
 pub use rocfire_kernels::experts::{GroupScore, Groups, Score, Shared, SharedScore};
 pub use rocfire_kernels::gate::{Activation, GateLayout, GateParams};
 pub use rocfire_kernels::norm::NormKind;
 use rocfire_kernels::operators::{self, Spec};
 pub use rocfire_kernels::operators::{
-    AttentionForm, CacheForm, CodedSource, Coding, Form, GroupedEpilogue, Operator, PagedForm, PenaltyForm, RouteForm,
-    SampleForm, accept, accept_greedy, attention, cache_copy, cache_write, coded, combine, cross_entropy,
-    expert_matmul, gate, group_norm, grouped_matmul, hadamard, halve_to_fnuz, log_probabilities, norm, paged_attention,
-    penalise, probabilities, rope, rope_table, route, softmax, sort_by_expert, top_k,
+    AttentionForm, CacheForm, CausalConvForm, CodedSource, Coding, DeltaForm, Form, GroupedEpilogue, Operator,
+    PagedForm, PenaltyForm, RouteForm, SampleForm, ScanForm, accept, accept_greedy, attention, cache_copy, cache_write,
+    causal_conv, coded, combine, cross_entropy, delta_rule, expert_matmul, gate, group_norm, grouped_matmul, hadamard,
+    halve_to_fnuz, log_probabilities, norm, paged_attention, penalise, probabilities, rope, rope_table, route,
+    selective_scan, softmax, sort_by_expert, top_k,
 };
 pub use rocfire_kernels::quant::{Format, Granularity, MxRounding};
 pub use rocfire_kernels::rope::{RopeFrequencies, RopeScaling, RopeStyle};

@@ -1,0 +1,223 @@
+//! Layers with states by slot against the same written out token by token on Flex: values, states, parts, slots, messages.
+
+mod common;
+
+use burn::backend::flex::FlexDevice;
+use burn::tensor::activation::{sigmoid, silu, softplus};
+use burn::tensor::{DType, Device, Int, Tensor, TensorData};
+use common::numbers;
+use rocfire_burn::RocmDevice;
+use rocfire_burn_nn::{DeltaGates, DeltaParams, ScanInputs, StateSequences, States};
+
+fn flex() -> Device {
+    Device::from(FlexDevice)
+}
+
+fn rocm() -> Device {
+    Device::from(RocmDevice::emulated("gfx942").unwrap())
+}
+
+fn ints(values: &[i64]) -> Tensor<1, Int> {
+    Tensor::from_data(TensorData::new(values.to_vec(), [values.len()]), &rocm())
+}
+
+/// Two sequences, of slots 2 and 0; the second begins. A token behind them is nobody's.
+const STARTS: [usize; 3] = [0, 5, 8];
+const TOKENS: usize = 9;
+const SLOTS: [usize; 2] = [2, 0];
+const FRESH: [bool; 2] = [false, true];
+
+fn sequences() -> StateSequences {
+    StateSequences {
+        starts: ints(&STARTS.map(|start| start as i64)),
+        slots: ints(&SLOTS.map(|slot| slot as i64)),
+        fresh: Some(ints(&FRESH.map(i64::from))),
+    }
+}
+
+fn values<const D: usize>(x: Tensor<D>) -> Vec<f32> {
+    x.into_data().convert::<f32>().try_into_vec().unwrap()
+}
+
+fn close<const D: usize>(what: &str, ours: Tensor<D>, theirs: Tensor<D>) {
+    assert_eq!(ours.dims(), theirs.dims(), "{what}");
+    for (at, (a, b)) in values(ours).into_iter().zip(values(theirs)).enumerate() {
+        assert!((a - b).abs() <= 2e-5 * b.abs().max(1.0), "{what}: element {at} is {a}, expected {b}");
+    }
+}
+
+/// Goes through the sequences token by token: `step` gives a token's result and the next state. The results, zeros for nobody's
+/// token, and the states.
+fn written_out<const S: usize, const D: usize, const R: usize>(
+    states: Tensor<D>,
+    width: [usize; R],
+    step: impl Fn(usize, Tensor<S>) -> (Tensor<R>, Tensor<S>),
+) -> (Tensor<R>, Tensor<D>) {
+    let mut rows = Vec::new();
+    let mut after: Vec<Tensor<D>> = (0..states.dims()[0]).map(|slot| states.clone().narrow(0, slot, 1)).collect();
+    for sequence in 0..SLOTS.len() {
+        let slot = SLOTS[sequence];
+        let mut state: Tensor<S> = after[slot].clone().squeeze_dim(0);
+        if FRESH[sequence] {
+            state = state.zeros_like();
+        }
+        for token in STARTS[sequence]..STARTS[sequence + 1] {
+            let (row, next) = step(token, state);
+            rows.push(row);
+            state = next;
+        }
+        after[slot] = state.unsqueeze_dim(0);
+    }
+    rows.push(Tensor::zeros(width, &flex()));
+    (Tensor::cat(rows, 0), Tensor::cat(after, 0))
+}
+
+#[test]
+fn causal_convolutions_go_on_where_they_were() {
+    let (dim, w) = (6, 4);
+    let make = |device: &Device| {
+        let states = numbers([3, dim, w - 1], 1, DType::F32, device);
+        // A view that nobody has read.
+        let x = numbers([dim, TOKENS], 2, DType::F32, device).mul_scalar(2.0).transpose();
+        (states, x, numbers([dim, w], 3, DType::F32, device), numbers([dim], 4, DType::F32, device))
+    };
+    let (states, x, weight, bias) = make(&flex());
+    let (y, after) = written_out::<2, 3, 2>(states, [1, dim], |token, state| {
+        let own: Tensor<2> = x.clone().narrow(0, token, 1).transpose();
+        let window = Tensor::cat(vec![state, own], 1);
+        let row = (window.clone() * weight.clone()).sum_dim(1).transpose() + bias.clone().unsqueeze_dim(0);
+        (silu(row), window.narrow(1, 1, w - 1))
+    });
+    let (pool, x, weight, bias) = make(&rocm());
+    let mut states = States::of(pool).unwrap();
+    let before = states.clone();
+    let ours = states.causal_conv(x.clone(), weight.clone(), Some(bias.clone()), &sequences(), true);
+    close("causal_conv", ours.clone(), y);
+    close("its states", states.tensor(), after);
+    // A clone is as it was, and gives the same bits again.
+    let mut again = before.clone();
+    let second = again.causal_conv(x, weight, Some(bias), &sequences(), true);
+    second.into_data().assert_eq(&ours.into_data(), true);
+    again.tensor().into_data().assert_eq(&states.tensor().into_data(), true);
+    assert_ne!(before.tensor().into_data(), states.tensor().into_data());
+}
+
+#[test]
+fn scans_go_on_where_they_were() {
+    let (dim, n, groups) = (6, 5, 2);
+    let make = |device: &Device| ScanInputs {
+        x: numbers([dim, TOKENS], 2, DType::F32, device).mul_scalar(2.0).transpose(),
+        dt: numbers([TOKENS, dim], 3, DType::F32, device),
+        a: numbers([dim, n], 4, DType::F32, device).abs().neg(),
+        b: numbers([TOKENS, groups, n], 5, DType::F32, device),
+        c: numbers([TOKENS, groups, n], 6, DType::F32, device),
+        d: Some(numbers([dim], 7, DType::F32, device)),
+        z: Some(numbers([TOKENS, dim], 8, DType::F32, device)),
+        dt_bias: Some(numbers([dim], 9, DType::F32, device)),
+        is_softplus: true,
+    };
+    let states = |device: &Device| numbers([3, dim, n], 1, DType::F32, device);
+    let of = make(&flex());
+    let column = |x: Tensor<2>| -> Tensor<2> { x.transpose() };
+    let (y, after) = written_out::<2, 3, 2>(states(&flex()), [1, dim], |token, state| {
+        let row = |x: &Tensor<2>| column(x.clone().narrow(0, token, 1));
+        let each = |x: &Tensor<3>| -> Tensor<2> {
+            x.clone().narrow(0, token, 1).reshape([groups, 1, n]).repeat_dim(1, dim / groups).reshape([dim, n])
+        };
+        let dt = softplus(row(&of.dt) + of.dt_bias.clone().unwrap().unsqueeze_dim(1), 1.0);
+        let x = row(&of.x);
+        let state = (dt.clone() * of.a.clone()).exp() * state + dt * each(&of.b) * x.clone();
+        let y = (state.clone() * each(&of.c)).sum_dim(1) + of.d.clone().unwrap().unsqueeze_dim(1) * x;
+        ((y * silu(row(of.z.as_ref().unwrap()))).transpose(), state)
+    });
+    let mut ours = States::of(states(&rocm())).unwrap();
+    let row = ours.selective_scan(make(&rocm()), &sequences());
+    close("selective_scan", row, y);
+    close("its states", ours.tensor(), after);
+}
+
+/// Queries, keys and values of one key head and two heads, and states.
+fn of_rule(device: &Device) -> ([Tensor<3>; 3], Tensor<4>) {
+    let (depth, width) = (8, 32);
+    let q = numbers([TOKENS, 1, depth], 2, DType::F32, device).mul_scalar(0.5);
+    let k = numbers([TOKENS, 1, depth], 3, DType::F32, device).mul_scalar(0.5);
+    let v = numbers([TOKENS, 2, width], 4, DType::F32, device);
+    ([q, k, v], numbers([3, 2, depth, width], 1, DType::F32, device))
+}
+
+#[test]
+fn the_delta_rule_goes_on_where_it_was() {
+    let made = |device: &Device| {
+        let by_head = |seed| numbers::<2>([TOKENS, 2], seed, DType::F32, device);
+        let with = |seed| numbers::<1>([2], seed, DType::F32, device);
+        ([by_head(5), by_head(6)], [with(7), with(8)])
+    };
+    let given = |device: &Device| {
+        let ([a, b], [a_log, dt_bias]) = made(device);
+        let steps = softplus(a + dt_bias.unsqueeze_dim(0), 1.0);
+        (steps * a_log.exp().neg().unsqueeze_dim(0), sigmoid(b))
+    };
+    let ([q, k, v], states) = of_rule(&flex());
+    let (g, beta) = given(&flex());
+    let scale = 1.0 / 8.0_f64.sqrt();
+    let (y, after) = written_out::<3, 4, 3>(states, [1, 2, 32], |token, state| {
+        let of_key = |x: &Tensor<3>| -> Tensor<3> {
+            x.clone().narrow(0, token, 1).repeat_dim(1, 2).reshape([2, 8, 1])
+        };
+        let of_head = |x: &Tensor<2>| -> Tensor<3> { x.clone().narrow(0, token, 1).reshape([2, 1, 1]) };
+        let (q, k, v) = (of_key(&q), of_key(&k), v.clone().narrow(0, token, 1).reshape([2, 1, 32]));
+        let state = state * of_head(&g).exp();
+        let u = (v - (state.clone() * k.clone()).sum_dim(1)) * of_head(&beta);
+        let state = state + k * u;
+        (((state.clone() * q).sum_dim(1) * scale).reshape([1, 2, 32]), state)
+    });
+    let device = rocm();
+    let (g, beta) = given(&device);
+    let (of_layer, with) = made(&device);
+    let by_row = g.clone().reshape([TOKENS, 2, 1]).repeat_dim(2, 8);
+    let all = [DeltaGates::Given(g, beta.clone()), DeltaGates::ByRow(by_row, beta), DeltaGates::Made(of_layer, with)];
+    for gates in all {
+        let (qkv, pool) = of_rule(&device);
+        let mut states = States::of(pool).unwrap();
+        let ours = states.delta_rule(qkv, gates, &sequences(), 5, DeltaParams::default());
+        close("delta_rule", ours, y.clone());
+        close("its states", states.tensor(), after.clone());
+    }
+}
+
+#[test]
+fn a_sequence_of_no_slot_leaves_nothing_behind() {
+    let device = rocm();
+    let (qkv, pool) = of_rule(&device);
+    let mut states = States::of(pool.clone()).unwrap();
+    let of = StateSequences { slots: ints(&[-1, -1]), ..sequences() };
+    let gates = DeltaGates::Given(Tensor::zeros([TOKENS, 2], &device), Tensor::ones([TOKENS, 2], &device));
+    let y = states.delta_rule(qkv, gates, &of, 5, DeltaParams::default());
+    assert!(values(y).iter().all(|&y| y == 0.0));
+    states.tensor().into_data().assert_eq(&pool.into_data(), true);
+}
+
+#[test]
+fn elsewhere_there_are_no_states() {
+    assert!(States::<3>::new([1, 2, 3], DType::F32, &flex()).is_none());
+    let zeros = States::<3>::new([1, 2, 3], DType::F32, &rocm()).unwrap();
+    assert!(values(zeros.tensor()).iter().all(|&x| x == 0.0));
+}
+
+#[test]
+fn what_does_not_fit_is_told_by_name() {
+    let device = rocm();
+    let told = |arg: &str, run: &dyn Fn() -> Tensor<2>| {
+        let failed = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| run().into_data()));
+        let message = failed.expect_err(arg);
+        let message = message.downcast_ref::<String>().cloned().unwrap_or_default();
+        assert!(message.contains(arg), "{arg}: {message}");
+    };
+    let states = || States::<3>::new([3, 6, 3], DType::F32, &device).unwrap();
+    let x = || numbers([TOKENS, 6], 2, DType::F32, &device);
+    told("weight", &|| states().causal_conv(x(), Tensor::zeros([6, 9], &device), None, &sequences(), false));
+    told("state", &|| {
+        let mut few = States::<3>::new([3, 5, 3], DType::F32, &device).unwrap();
+        few.causal_conv(x(), Tensor::zeros([6, 4], &device), None, &sequences(), false)
+    });
+}

@@ -1,0 +1,73 @@
+// delta.h: what the kernels of the gated delta rule share: arguments, where a sequence lies, gates. Stands before delta.hip and chunk.hip.
+//
+// Macros : DELTA_TYPE of q, k, v and out, DELTA_STATE of states, DELTA_GATE of gates; DELTA_K: channels of a key;
+//          DELTA_GATES: 0 given, 1 made, 2 made with a bound; DELTA_ROWS: whether each row of a state has a decay of its own
+using namespace rf;
+
+typedef DELTA_TYPE T;
+typedef DELTA_STATE State;
+typedef DELTA_GATE Gate;
+
+struct DeltaArgs {
+    const T *q, *k, *v;
+    T* out;
+    const Gate *a, *b;              // decays and strengths, or what they are made from
+    const float *a_log, *dt_bias;   // [heads]; dt_bias [heads, DELTA_K] where rows have their own decays
+    State* states;
+    const i32 *starts;              // [sequences + 1]
+    const i32 *from, *to, *continues;  // [sequences]; continues may be null: all do
+    i64 q_token, q_head, k_token, k_head, v_token, v_head, out_token, out_head;
+    i64 a_token, a_head, b_token, b_head;
+    i64 state_slot, state_head, state_row, state_column;
+    FastDiv tiles, heads, group;    // of value heads; group: value heads of a key head
+    u32 tokens, slots, columns, normalises;
+    float scale, bound;
+    u32 chunks;  // of the longest sequence
+};
+static_assert(sizeof(DeltaArgs) == 296, "as in delta.rs");
+
+RF_FN float sigmoid(float x) { return 1.0f / (1.0f + rf::exp(-x)); }
+RF_FN float softplus(float x) { return x > 20.0f ? x : rf::log1p(rf::exp(x)); }
+
+// A decay's logarithm. `rate` and `bias` are what gates are made with.
+RF_FN float decay_log(const DeltaArgs& g, float a, float rate, float bias) {
+#if DELTA_GATES == 0
+    return a;
+#elif DELTA_GATES == 1
+    return -rate * softplus(a + bias);
+#else
+    return g.bound * sigmoid(rate * (a + bias));
+#endif
+}
+RF_FN float strength(float b) {
+#if DELTA_GATES == 0
+    return b;
+#else
+    return sigmoid(b);
+#endif
+}
+RF_FN float rate_of(const DeltaArgs& g, u32 head) {
+#if DELTA_GATES == 0
+    return 1.0f;
+#else
+    return rf::exp(g.a_log[head]);
+#endif
+}
+
+// One sequence's tokens and slots.
+struct Sequence {
+    u32 first, count;
+    u32 from, to;
+    bool is_there, continues;
+
+    RF_FN void read(const DeltaArgs& g, u32 number) {
+        const i32 most = (i32)g.tokens, begin = g.starts[number], end = g.starts[number + 1];
+        const i32 low = begin < 0 ? 0 : begin, high = end > most ? most : end;
+        first = (u32)low;
+        count = high > low ? (u32)(high - low) : 0;
+        to = (u32)g.to[number];
+        continues = !g.continues || g.continues[number] != 0;
+        from = continues ? (u32)g.from[number] : to;
+        is_there = to < g.slots && from < g.slots;
+    }
+};

@@ -1,0 +1,9 @@
+//! The gated delta rule: attention whose past is one matrix for each head (Qwen3-Next, Kimi-Linear).
+//!
+//! [`delta_rule`] takes the tokens of sequences into their states and gives what they read there. Lengths and the places of states
+//! lie on the device, so that a recorded launch replays with others.
+
+mod delta;
+
+pub(crate) use delta::sources;
+pub use delta::{DELTA_K_MAX, DeltaGates, DeltaInputs, DeltaParams, DeltaStates, delta_rule, delta_workspace};

@@ -1,0 +1,116 @@
+//! Operators over sequences whose states lie in a pool, as values: they change the pool in its place, and have no gradient.
+
+use rocfire_fusion::{Scalar, eager};
+use rocfire_hal::{DType, Stream, Tensor};
+
+use super::tokens::of_type;
+use super::{Operator, Spec};
+use crate::Result;
+use crate::causal_conv::{CausalConv, causal_conv as launch_causal_conv};
+use crate::selective_scan::{SelectiveScan, selective_scan as launch_selective_scan};
+use crate::sequences::Sequences;
+
+/// Which of the inputs of a causal convolution there are.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct CausalConvForm {
+    /// Whether there is a bias.
+    pub has_bias: bool,
+    /// Whether it is told which sequences begin.
+    pub has_fresh: bool,
+    /// Whether the result goes through `x · sigmoid(x)`.
+    pub is_silu: bool,
+}
+
+/// Each channel along its sequence, as [`crate::causal_conv::causal_conv`].
+///
+/// # Inputs
+/// The pool `[slots, dim, w - 1]`; `x` `[tokens, dim]`; the weight `[dim, w]`; starts `[sequences + 1]` and slots `[sequences]`, whole
+/// numbers of any type; then what the form has, in its order: `[dim]` and `[sequences]`. The outputs are the pool and, like `x`, the
+/// results, zeros for tokens of no sequence.
+pub fn causal_conv(form: CausalConvForm) -> Operator {
+    let names = ["pool", "x", "weight", "starts", "slots"].into_iter();
+    let names: Vec<_> = names.chain(form.has_bias.then_some("bias")).chain(form.has_fresh.then_some("fresh")).collect();
+    let run = move |stream: &Stream, inputs: &[Tensor], outputs: &mut [Tensor]| {
+        let [pool, out] = outputs else { unreachable!("two outputs were described") };
+        let (bias, fresh) = inputs[5..].split_at(usize::from(form.has_bias));
+        let of = Of::new(stream, &inputs[3..5], fresh.first())?;
+        let read = CausalConv {
+            x: inputs[1].view(),
+            weight: inputs[2].view(),
+            bias: bias.first().map(Tensor::view),
+            sequences: of.sequences(),
+            is_silu: form.is_silu,
+        };
+        eager::fill(out.view_mut(), Scalar::Int(0))?;
+        launch_causal_conv(stream, &read, pool.view_mut(), out.view_mut())
+    };
+    Operator::new("causal_conv", &names, pool_and_x, run).keeping(1)
+}
+
+/// Which of the inputs of a selective scan there are.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct ScanForm {
+    /// Whether a share of `x` goes past the state.
+    pub has_d: bool,
+    /// Whether there is a gate.
+    pub has_z: bool,
+    /// Whether something is added to steps.
+    pub has_dt_bias: bool,
+    /// Whether it is told which sequences begin.
+    pub has_fresh: bool,
+    /// Whether steps are `log(1 + e^dt)`.
+    pub is_softplus: bool,
+}
+
+/// Mamba's scan, as [`crate::selective_scan::selective_scan`].
+///
+/// # Inputs
+/// The pool `[slots, dim, N]`; `x` and steps `[tokens, dim]`; `a` `[dim, N]`; `b` and `c` `[tokens, groups, N]`; starts
+/// `[sequences + 1]` and slots `[sequences]`, whole numbers of any type; then what the form has, in its order: `d` `[dim]`, `z`
+/// `[tokens, dim]`, the steps' bias `[dim]`, which sequences begin `[sequences]`. The outputs are the pool and, like `x`, the results,
+/// zeros for tokens of no sequence.
+pub fn selective_scan(form: ScanForm) -> Operator {
+    let extras = [(form.has_d, "d"), (form.has_z, "z"), (form.has_dt_bias, "dt_bias"), (form.has_fresh, "fresh")];
+    let names = ["pool", "x", "dt", "a", "b", "c", "starts", "slots"].into_iter();
+    let names: Vec<_> =
+        names.chain(extras.into_iter().filter(|(is_there, _)| *is_there).map(|(_, name)| name)).collect();
+    let run = move |stream: &Stream, inputs: &[Tensor], outputs: &mut [Tensor]| {
+        let [pool, out] = outputs else { unreachable!("two outputs were described") };
+        let mut rest = inputs[8..].iter();
+        let [d, z, dt_bias, fresh] = extras.map(|(is_there, _)| if is_there { rest.next() } else { None });
+        let of = Of::new(stream, &inputs[6..8], fresh)?;
+        let [x, dt, a, b, c] = [1, 2, 3, 4, 5].map(|at| inputs[at].view());
+        let [d, z, dt_bias] = [d, z, dt_bias].map(|extra| extra.map(Tensor::view));
+        let is_softplus = form.is_softplus;
+        let read = SelectiveScan { x, dt, a, b, c, d, z, dt_bias, is_softplus, sequences: of.sequences() };
+        eager::fill(out.view_mut(), Scalar::Int(0))?;
+        launch_selective_scan(stream, &read, pool.view_mut(), out.view_mut())
+    };
+    Operator::new("selective_scan", &names, pool_and_x, run).keeping(1)
+}
+
+/// The first two inputs' shapes and types.
+fn pool_and_x(inputs: &[Spec]) -> Vec<Spec> {
+    inputs[..2].to_vec()
+}
+
+/// Where sequences begin and what they have, as the launchers take it.
+struct Of {
+    starts: Tensor,
+    slots: Tensor,
+    fresh: Option<Tensor>,
+}
+
+impl Of {
+    /// From starts and slots.
+    fn new(stream: &Stream, whole: &[Tensor], fresh: Option<&Tensor>) -> Result<Of> {
+        let [starts, slots] = [0, 1].map(|at| of_type(stream, &whole[at], DType::I32));
+        let fresh = fresh.map(|fresh| of_type(stream, fresh, DType::I32)).transpose()?;
+        Ok(Of { starts: starts?, slots: slots?, fresh })
+    }
+
+    fn sequences(&self) -> Sequences<'_> {
+        let fresh = self.fresh.as_ref().map(Tensor::view);
+        Sequences { starts: self.starts.view(), slots: self.slots.view(), fresh }
+    }
+}
