@@ -30,6 +30,7 @@ const DOORS: &[(&str, &str, &str)] = &[
     ("conv::conv_fused", "burn::nn::conv and what follows it", ""),
     ("conv::conv_input_gradient", "gradients of burn::nn::conv", "Tensor::conv_transpose2d"),
     ("conv::conv_weight_gradient", "gradients of burn::nn::conv", ""),
+    ("delta::delta_rule", "rocfire_burn_nn::States", "rocfire_candle::delta_rule"),
     ("experts::combine", "rocfire_burn_nn::ByExpert", "rocfire_candle::combine"),
     ("experts::combine_backward", "gradients of rocfire_burn_nn::ByExpert", "gradients of rocfire_candle::combine"),
     ("experts::route", "rocfire_burn_nn::route", "rocfire_candle::route"),

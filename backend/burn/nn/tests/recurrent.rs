@@ -161,9 +161,7 @@ fn the_delta_rule_goes_on_where_it_was() {
     let (g, beta) = given(&flex());
     let scale = 1.0 / 8.0_f64.sqrt();
     let (y, after) = written_out::<3, 4, 3>(states, [1, 2, 32], |token, state| {
-        let of_key = |x: &Tensor<3>| -> Tensor<3> {
-            x.clone().narrow(0, token, 1).repeat_dim(1, 2).reshape([2, 8, 1])
-        };
+        let of_key = |x: &Tensor<3>| -> Tensor<3> { x.clone().narrow(0, token, 1).repeat_dim(1, 2).reshape([2, 8, 1]) };
         let of_head = |x: &Tensor<2>| -> Tensor<3> { x.clone().narrow(0, token, 1).reshape([2, 1, 1]) };
         let (q, k, v) = (of_key(&q), of_key(&k), v.clone().narrow(0, token, 1).reshape([2, 1, 32]));
         let state = state * of_head(&g).exp();

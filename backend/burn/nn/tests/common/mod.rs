@@ -15,6 +15,7 @@ pub fn numbers<const D: usize>(shape: [usize; D], seed: u32, dtype: DType, devic
 }
 
 /// Fills a module with numbers of seeds from one behind the first, of a type, around a centre.
+#[allow(dead_code)] // Not every test has modules to fill.
 pub struct Fill(pub u32, pub DType, pub f64);
 
 impl ModuleMapper for Fill {
