@@ -28,6 +28,7 @@ const WORKSPACE: usize = 2 * CHUNK / 2 + 4;
 const FLOATS: [DType; 3] = [DType::F32, DType::F16, DType::BF16];
 
 /// How much of a state stays, and how strongly a token is taken into it.
+#[allow(clippy::large_enum_variant)] // It lives for a call.
 #[derive(Clone, Copy, Debug)]
 pub enum DeltaGates<'a> {
     /// As numbers.

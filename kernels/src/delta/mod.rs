@@ -3,6 +3,7 @@
 //! [`delta_rule`] takes the tokens of sequences into their states and gives what they read there. Lengths and the places of states
 //! lie on the device, so that a recorded launch replays with others.
 
+#[allow(clippy::module_inception)] // The family and its operator have one name.
 mod delta;
 
 pub(crate) use delta::sources;
