@@ -176,10 +176,10 @@ fn backward(dtype: DType, output: DType, size: [usize; 3], told: Told, strided: 
     };
     let oracle = move |inputs: &[Array]| {
         let (mut rows, mut weights) = (vec![0.0; tokens * k * n], vec![0.0; tokens * k]);
-        for choice in 0..tokens * k {
+        for (choice, weight) in weights.iter_mut().enumerate() {
             let Some(place) = setting.counts(choice, inputs) else { continue };
             let grad = |col: usize| inputs[5].values[choice / k * n + col];
-            weights[choice] = dot((0..n).map(|col| (grad(col), setting.element(place, col, inputs))));
+            *weight = dot((0..n).map(|col| (grad(col), setting.element(place, col, inputs))));
             for col in 0..n {
                 rows[place * n + col] = setting.weight(choice, inputs) * grad(col);
             }

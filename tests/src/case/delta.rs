@@ -229,6 +229,7 @@ impl Spec {
         }));
         let count = self.lengths.len();
         let none = |sequence: usize| if sequence == 1 { -1.0 } else { self.slots() as f64 };
+        #[allow(clippy::type_complexity)] // It is said once.
         let slots = |of: fn((Option<usize>, Option<usize>, bool)) -> Option<usize>| {
             let number = |sequence| of(self.slots_of(sequence)).map_or(none(sequence), |slot| slot as f64);
             Array::new(&[count], DType::I32, (0..count).map(number).collect())
@@ -324,6 +325,7 @@ fn oracle(spec: &Spec, inputs: &[Array]) -> [Vec<f64>; 2] {
                 let (q, k, v) = (direction(0), direction(1), part(2, head, columns));
                 let gate = token * spec.heads + head;
                 let beta = if spec.form == Form::Given { b.values[gate] } else { sigmoid(b.values[gate]) };
+                #[allow(clippy::needless_range_loop)] // It numbers rows of other arrays, too.
                 for r in 0..keys {
                     let (at, own) = if spec.by_row { (gate * keys + r, head * keys + r) } else { (gate, head) };
                     let (x, rate) = (a.values[at], a_log.values[head].exp());

@@ -59,6 +59,7 @@ pub struct ScanInputs {
 
 /// Decays and strengths of a delta rule, one for each token and head.
 #[derive(Clone, Debug)]
+#[allow(clippy::large_enum_variant)] // It lives for a call.
 pub enum DeltaGates {
     /// The logarithm of decays, and strengths, f32, `[tokens, heads]`.
     Given(Tensor<2>, Tensor<2>),

@@ -21,7 +21,7 @@ struct Sequence {
 
 /// A device whose launches nobody else adds to.
 fn own_device() -> Device {
-    Device::open(device().id().clone(), Config::from_env().unwrap()).unwrap()
+    Device::open(device().id(), Config::from_env().unwrap()).unwrap()
 }
 
 struct Fixture {
