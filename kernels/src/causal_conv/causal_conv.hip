@@ -96,13 +96,13 @@ RF_FN void filter_rows(const CausalConvArgs& g, const Filter& f, u32 channel, u3
                 const float x = cast<float>(rows[i][v]);
                 float y = f.bias[v];
 #pragma unroll
-                for (int k = 0; k < OLD; ++k) y = fma(f.weight[k][v], window[k][v], y);
-                y = fma(f.weight[OLD][v], x, y);
+                for (int k = 0; k < OLD; ++k) y = rf::fma(f.weight[k][v], window[k][v], y);
+                y = rf::fma(f.weight[OLD][v], x, y);
 #pragma unroll
                 for (int k = 0; k + 1 < OLD; ++k) window[k][v] = window[k + 1][v];
                 window[OLD - 1][v] = x;
 #if CAUSAL_SILU
-                y = y / (1.0f + exp(-y));
+                y = y / (1.0f + rf::exp(-y));
 #endif
                 rows[i][v] = cast<T>(y);
             }

@@ -84,7 +84,7 @@ extern "C" __global__ __launch_bounds__(BLOCK) void combine(CombineArgs g) {
             Real weight = g.of.weight(token, first + i);
 #pragma unroll
             for (int e = 0; e < COMBINE_VEC; ++e)
-                sum[e] = fma(weight, g.of.bias ? cast<Real>(row[i][e]) + cast<Real>(bias[e]) : cast<Real>(row[i][e]), sum[e]);
+                sum[e] = rf::fma(weight, g.of.bias ? cast<Real>(row[i][e]) + cast<Real>(bias[e]) : cast<Real>(row[i][e]), sum[e]);
         }
     }
     Vec<Out, COMBINE_VEC> y;
@@ -123,7 +123,7 @@ extern "C" __global__ __launch_bounds__(BLOCK) void combine_backward(CombineBack
             if (bias) shift = load<COMBINE_VEC>(bias + col);
 #pragma unroll
             for (int e = 0; e < COMBINE_VEC; ++e)
-                sum = fma(cast<Real>(grad[e]), bias ? cast<Real>(row[e]) + cast<Real>(shift[e]) : cast<Real>(row[e]), sum);
+                sum = rf::fma(cast<Real>(grad[e]), bias ? cast<Real>(row[e]) + cast<Real>(shift[e]) : cast<Real>(row[e]), sum);
         }
         if (there && g.rows_grad) {
             Row to;

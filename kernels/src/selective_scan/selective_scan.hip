@@ -88,7 +88,7 @@ RF_FN float sum_of_lanes(float x) {
 RF_FN float power(float x) { return exp2_fast(x); }
 #define POWER_UNIT 1.44269504f
 #else
-RF_FN float power(float x) { return exp(x); }
+RF_FN float power(float x) { return rf::exp(x); }
 #define POWER_UNIT 1.0f
 #endif
 
@@ -101,16 +101,16 @@ struct Channel {
 RF_FN float step(Channel& channel, const Token& token) {
     float dt = token.dt + channel.dt_bias;
 #if SCAN_IS_SOFTPLUS
-    dt = dt > 20.0f ? dt : log1p(exp(dt));
+    dt = dt > 20.0f ? dt : rf::log1p(rf::exp(dt));
 #endif
     const float by = dt * token.x;
     float y = 0.0f;
 #pragma unroll
     for (int j = 0; j < EACH; ++j) {
-        channel.s[j] = fma(power(dt * channel.a[j]), channel.s[j], by * token.b[j]);
-        y = fma(token.c[j], channel.s[j], y);
+        channel.s[j] = rf::fma(power(dt * channel.a[j]), channel.s[j], by * token.b[j]);
+        y = rf::fma(token.c[j], channel.s[j], y);
     }
-    return fma(channel.d, token.x, sum_of_lanes(y));
+    return rf::fma(channel.d, token.x, sum_of_lanes(y));
 }
 
 extern "C" __global__ __launch_bounds__(THREADS) void selective_scan(SelectiveScanArgs g) {
@@ -159,7 +159,7 @@ extern "C" __global__ __launch_bounds__(THREADS) void selective_scan(SelectiveSc
         for (int i = 0; i < AHEAD; ++i) {
             if (first + i >= span.end) break;
             float y = step(channel, tokens[i]);
-            if (z != 0) y *= tokens[i].z / (1.0f + exp(-tokens[i].z));
+            if (z != 0) y *= tokens[i].z / (1.0f + rf::exp(-tokens[i].z));
             if (lane == 0 && is_there) out[(i64)(first + i) * g.out_token] = cast<T>(y);
         }
     }
