@@ -3,6 +3,8 @@
 //! The struct's length depends on the graph, so there is no such struct in Rust. The order of fields is that of `Space` and `Tensor` in
 //! `fuse.h`, and of the renderer's `FusedArgs`. `hal` compares the length with that of the code object.
 
+use arrayvec::ArrayVec;
+
 use crate::geometry::TENSORS_MOST;
 
 /// The most bytes of arguments that a kernel takes.
@@ -10,15 +12,14 @@ pub(crate) const BLOCK_BYTES: usize = 4096;
 
 /// An argument block that is being written, field by field.
 pub(crate) struct Block {
-    bytes: [u8; BLOCK_BYTES],
-    used: usize,
+    bytes: ArrayVec<u8, BLOCK_BYTES>,
     wide: bool,
 }
 
 impl Block {
     /// An empty block. With `wide` an index takes 64 bits, else 32.
     pub(crate) fn new(wide: bool) -> Block {
-        Block { bytes: [0; BLOCK_BYTES], used: 0, wide }
+        Block { bytes: ArrayVec::new(), wide }
     }
 
     /// Appends an `index_t`: the low bits of `value`, so that a negative step wraps as the kernel's arithmetic does.
@@ -36,13 +37,12 @@ impl Block {
     }
 
     pub(crate) fn bytes(&self) -> &[u8] {
-        &self.bytes[..self.used]
+        &self.bytes
     }
 
     // The plan has checked that the struct fits.
     fn put(&mut self, bytes: &[u8]) {
-        self.bytes[self.used..self.used + bytes.len()].copy_from_slice(bytes);
-        self.used += bytes.len();
+        self.bytes.try_extend_from_slice(bytes).expect("the struct fits");
     }
 }
 

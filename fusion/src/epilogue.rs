@@ -172,18 +172,18 @@ impl<'a> Epilogue<'a> {
         let mut geometry = Geometry::new(shape);
         for argument in &prepared.arguments {
             let (what, slot, view, written) = match *argument {
-                Argument::Input(slot, _) => ("input", slot, inputs[slot - 1], false),
-                Argument::Output(slot) => ("output", slot, outputs[slot].view(), true),
+                Argument::Input(slot, _) => ("input", slot, &inputs[slot - 1], false),
+                Argument::Output(slot) => ("output", slot, &*outputs[slot], true),
             };
             let role = if written { Role::Written(Kind::Full) } else { Role::Read(Kind::Full) };
-            if !geometry.lay(&view, role) {
+            if !geometry.lay(view, role) {
                 return Err(shape_error(known, what, slot, view.shape(), shape));
             }
             if written && geometry.overlaps(geometry.placements().len() - 1) {
                 return Err(Error::Overlap { graph: known.name(), slot });
             }
         }
-        check_aliases(known, &prepared.arguments, |slot| inputs[slot - 1], outputs)?;
+        check_aliases(known, &prepared.arguments, |slot| &inputs[slot - 1], outputs)?;
         let mut tensors = [EpilogueTensor { address: 0, strides: [0; MAX_RANK] }; EPILOGUE_TENSORS];
         for (to, from) in tensors.iter_mut().zip(geometry.placements()) {
             *to = EpilogueTensor { address: from.address, strides: from.strides };

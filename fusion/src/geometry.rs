@@ -2,6 +2,7 @@
 //!
 //! Axes are counted from the last. All arrays are inline, so that a launch allocates nothing.
 
+use arrayvec::ArrayVec;
 use rocfire_hal::{MAX_RANK, View};
 
 use crate::graph::Kind;
@@ -63,8 +64,7 @@ pub(crate) struct Geometry {
     pub rank: usize,
     /// The extents, from the last axis on; 1 beyond the rank.
     pub extents: [usize; MAX_RANK],
-    placements: [Placement; TENSORS_MOST],
-    count: usize,
+    placements: ArrayVec<Placement, TENSORS_MOST>,
 }
 
 impl Geometry {
@@ -74,11 +74,11 @@ impl Geometry {
         for (extent, &of_shape) in extents.iter_mut().zip(shape.iter().rev()) {
             *extent = of_shape;
         }
-        Geometry { rank: shape.len().max(1), extents, placements: [NOWHERE; TENSORS_MOST], count: 0 }
+        Geometry { rank: shape.len().max(1), extents, placements: ArrayVec::new() }
     }
 
     pub(crate) fn placements(&self) -> &[Placement] {
-        &self.placements[..self.count]
+        &self.placements
     }
 
     /// The bytes of all tensors, each element counted once: the least that must be read and written.
@@ -139,8 +139,7 @@ impl Geometry {
             }
             placement.strides[axis] = if extent <= 1 { 0 } else { stride * element_bytes };
         }
-        self.placements[self.count] = placement;
-        self.count += 1;
+        self.placements.push(placement);
         true
     }
 
@@ -184,7 +183,7 @@ impl Geometry {
     }
 
     fn move_strides(&mut self, from: usize, to: usize) {
-        for placement in &mut self.placements[..self.count] {
+        for placement in &mut self.placements {
             placement.strides[to] = placement.strides[from];
         }
     }
@@ -258,7 +257,7 @@ impl Geometry {
 
     fn swap(&mut self, a: usize, b: usize) {
         self.extents.swap(a, b);
-        for placement in &mut self.placements[..self.count] {
+        for placement in &mut self.placements {
             placement.strides.swap(a, b);
         }
     }

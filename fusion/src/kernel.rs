@@ -3,10 +3,10 @@
 //! Looking a kernel up allocates nothing. Compiling goes through `hal`, whose cache on disk makes it a load in every process
 //! but the first.
 
-use std::collections::HashMap;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError, RwLock};
 
 use rocfire_hal::{Device, Function, Stream};
+use rustc_hash::FxHashMap;
 
 use crate::block;
 use crate::error::{Error, Result};
@@ -70,7 +70,7 @@ pub(crate) struct Prepared {
     device: Device,
 }
 
-type Map = HashMap<(usize, u128), Arc<Prepared>>;
+type Map = FxHashMap<(usize, u128), Arc<Prepared>>;
 
 static PREPARED: RwLock<Option<Map>> = RwLock::new(None);
 

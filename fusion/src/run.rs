@@ -109,7 +109,7 @@ pub fn run(
     for argument in &prepared.arguments {
         lay(&prepared, &mut geometry, shape, *argument, inputs, outputs)?;
     }
-    check_aliases(&prepared.graph, &prepared.arguments, |slot| inputs[slot], outputs)?;
+    check_aliases(&prepared.graph, &prepared.arguments, |slot| &inputs[slot], outputs)?;
     let stages = match prepared.plan.shape {
         Shape::Elementwise => return call.elementwise(&mut geometry),
         Shape::Rows => match call.rows(&mut geometry)? {
@@ -161,12 +161,12 @@ fn lay(
     let kind = |value: Value| if prepared.plan.kinds[value.at()] == Kind::Row { Kind::Row } else { Kind::Full };
     let (what, slot, view, role) = match argument {
         Argument::Input(slot, value) if graph.nodes[value.at()].0.is_lookup() => {
-            ("looked-up input", slot, inputs[slot], Role::LookedUp(kind(value)))
+            ("looked-up input", slot, &inputs[slot], Role::LookedUp(kind(value)))
         }
-        Argument::Input(slot, value) => ("input", slot, inputs[slot], Role::Read(kind(value))),
-        Argument::Output(slot) => ("output", slot, outputs[slot].view(), Role::Written(kind(graph.outputs[slot]))),
+        Argument::Input(slot, value) => ("input", slot, &inputs[slot], Role::Read(kind(value))),
+        Argument::Output(slot) => ("output", slot, &*outputs[slot], Role::Written(kind(graph.outputs[slot]))),
     };
-    if !geometry.lay(&view, role) {
+    if !geometry.lay(view, role) {
         return Err(shape_error(graph, what, slot, view.shape(), shape));
     }
     if matches!(role, Role::Written(_)) && geometry.overlaps(geometry.placements().len() - 1) {
@@ -180,7 +180,7 @@ fn lay(
 pub(crate) fn check_aliases<'a>(
     graph: &Graph,
     arguments: &[Argument],
-    inputs: impl Fn(usize) -> View<'a>,
+    inputs: impl Fn(usize) -> &'a View<'a>,
     outputs: &[ViewMut<'_>],
 ) -> Result<()> {
     for argument in arguments {
@@ -469,8 +469,8 @@ impl<'a> Call<'a> {
     }
 
     /// The views of all tensors, inputs first.
-    fn views(&self) -> impl Iterator<Item = View<'a>> {
-        self.inputs.iter().copied().chain(self.outputs.iter().map(ViewMut::view))
+    fn views(&self) -> impl Iterator<Item = &'a View<'a>> {
+        self.inputs.iter().chain(self.outputs.iter().map(|output| &**output))
     }
 
     /// Repeats an earlier launch, if only memory and scalars differ from it; `None` if there is no such launch.
@@ -479,15 +479,15 @@ impl<'a> Call<'a> {
         let last = recent.find(self)?;
         let shot = last.shot?;
         if let Err(error) =
-            check_aliases(&self.prepared.graph, &self.prepared.arguments, |slot| self.inputs[slot], self.outputs)
+            check_aliases(&self.prepared.graph, &self.prepared.arguments, |slot| &self.inputs[slot], self.outputs)
         {
             return Some(Err(error));
         }
         let inputs = self.inputs.len();
         for (argument, &base) in self.prepared.arguments.iter().zip(&last.bases) {
             let (view, at) = match *argument {
-                Argument::Input(slot, _) => (self.inputs[slot], slot),
-                Argument::Output(slot) => (self.outputs[slot].view(), inputs + slot),
+                Argument::Input(slot, _) => (&self.inputs[slot], slot),
+                Argument::Output(slot) => (&*self.outputs[slot], inputs + slot),
             };
             let word = &mut last.bytes[base..base + 8];
             let moved = view.device_address().wrapping_sub(last.tensors[at].1);
@@ -641,7 +641,7 @@ impl Last {
 
     /// Whether a launch differs from this one in memory and scalars only. Addresses must be aligned alike for the longest access.
     fn fits(&self, call: &Call<'_>) -> bool {
-        let is_like = |(known, view): (&(Layout, u64), View<'_>)| {
+        let is_like = |(known, view): (&(Layout, u64), &View<'_>)| {
             known.0.is_like(view.layout()) && (known.1 ^ view.device_address()).is_multiple_of(ALIGNMENT)
         };
         *self.shape == *call.shape && !call.stream.is_profiled() && self.tensors.iter().zip(call.views()).all(is_like)

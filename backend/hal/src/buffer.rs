@@ -30,6 +30,7 @@ pub(crate) struct Memory {
 
 impl Memory {
     /// Where it begins; 0 for no bytes.
+    #[inline]
     pub fn address(&self) -> u64 {
         self.block.as_ref().map_or(0, Block::address)
     }
@@ -84,16 +85,19 @@ impl Buffer {
     }
 
     /// Its size.
+    #[inline]
     pub fn bytes(&self) -> u64 {
         self.memory.bytes
     }
 
     /// Where it lives.
+    #[inline]
     pub fn device(&self) -> &Device {
         &self.device
     }
 
     /// The address of its first byte on the device; 0 for no bytes. It can be used while a handle exists.
+    #[inline]
     pub fn device_address(&self) -> u64 {
         self.memory.address()
     }
@@ -114,6 +118,7 @@ impl Buffer {
     }
 
     /// Whether two handles are to the same memory.
+    #[inline]
     pub fn same(&self, other: &Buffer) -> bool {
         Arc::ptr_eq(&self.memory, &other.memory)
     }

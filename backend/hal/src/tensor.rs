@@ -4,6 +4,8 @@
 //! layout lies inside its buffer is checked here, where the two meet, so that kernels need no check. What is computed
 //! on tensors is not here: see the crates `fusion` and `kernels`.
 
+use std::ops::Range;
+
 use rocfire_arch::Arch;
 
 use crate::{Buffer, DType, Device, Error, HostCopy, Layout, Result};
@@ -48,7 +50,7 @@ impl Tensor {
     /// # Errors
     /// [`Error::OutOfBounds`] unless every element is inside the buffer.
     pub fn from_buffer(buffer: Buffer, layout: Layout, dtype: DType) -> Result<Tensor> {
-        require_inside(&buffer, &layout, dtype)?;
+        require_inside(&buffer, &layout, layout.extent(), dtype)?;
         Ok(Tensor { buffer, layout, dtype })
     }
 
@@ -178,8 +180,35 @@ impl<'a> View<'a> {
     /// # Errors
     /// [`Error::OutOfBounds`] unless every element is inside the buffer.
     pub fn new(buffer: &'a Buffer, layout: Layout, dtype: DType) -> Result<View<'a>> {
-        require_inside(buffer, &layout, dtype)?;
+        require_inside(buffer, &layout, layout.extent(), dtype)?;
         Ok(View { buffer, layout, dtype })
+    }
+
+    /// A buffer seen through any shape with any strides, from element `offset` on.
+    ///
+    /// # Errors
+    /// As [`Layout::strided`] and [`View::new`].
+    #[inline]
+    pub fn strided(
+        buffer: &'a Buffer,
+        shape: &[usize],
+        strides: &[i64],
+        offset: i64,
+        dtype: DType,
+    ) -> Result<View<'a>> {
+        let (layout, extent) = Layout::measured(shape, strides, offset)?;
+        require_inside(buffer, &layout, extent, dtype)?;
+        Ok(View { buffer, layout, dtype })
+    }
+
+    /// The memory with the layout, as a handle of its own.
+    pub fn to_tensor(&self) -> Tensor {
+        Tensor { buffer: self.buffer.clone(), layout: self.layout, dtype: self.dtype }
+    }
+
+    /// A loan to write through, as a handle of one's own to the same memory would lend: others see what is written.
+    pub fn writable(self) -> ViewMut<'a> {
+        ViewMut(self)
     }
 
     /// The same memory through another layout.
@@ -191,16 +220,19 @@ impl<'a> View<'a> {
     }
 
     /// The memory.
+    #[inline]
     pub fn buffer(&self) -> &'a Buffer {
         self.buffer
     }
 
     /// Where the elements are.
+    #[inline]
     pub fn layout(&self) -> &Layout {
         &self.layout
     }
 
     /// The extents.
+    #[inline]
     pub fn shape(&self) -> &[usize] {
         self.layout.shape()
     }
@@ -216,6 +248,7 @@ impl<'a> View<'a> {
     }
 
     /// The element type.
+    #[inline]
     pub fn dtype(&self) -> DType {
         self.dtype
     }
@@ -231,6 +264,7 @@ impl<'a> View<'a> {
     }
 
     /// The device address of the element at coordinates 0; of nothing, where there are no elements.
+    #[inline]
     pub fn device_address(&self) -> u64 {
         // The offset of an empty view may be anything.
         let offset_bytes = self.layout.offset().wrapping_mul(self.dtype.size_bytes() as i64);
@@ -264,24 +298,31 @@ impl<'a> ViewMut<'a> {
 
 impl<'a> std::ops::Deref for ViewMut<'a> {
     type Target = View<'a>;
+    #[inline]
     fn deref(&self) -> &View<'a> {
         &self.0
     }
 }
 
-fn require_inside(buffer: &Buffer, layout: &Layout, dtype: DType) -> Result<()> {
-    let elements = layout.extent();
+/// `elements` is the layout's extent.
+#[inline]
+fn require_inside(buffer: &Buffer, layout: &Layout, elements: Range<i64>, dtype: DType) -> Result<()> {
     let size = dtype.size_bytes() as u64;
     let end_bytes = u64::try_from(elements.end).ok().and_then(|end| end.checked_mul(size));
     let inside = elements.start >= 0 && end_bytes.is_some_and(|end| end <= buffer.bytes());
     if layout.is_empty() || inside {
         return Ok(());
     }
-    Err(Error::OutOfBounds {
+    Err(outside(buffer, layout, elements, dtype))
+}
+
+#[cold]
+fn outside(buffer: &Buffer, layout: &Layout, elements: Range<i64>, dtype: DType) -> Error {
+    Error::OutOfBounds {
         shape: format!("{:?}", layout.shape()),
         dtype,
         first: elements.start,
         end: elements.end,
         buffer_bytes: buffer.bytes(),
-    })
+    }
 }

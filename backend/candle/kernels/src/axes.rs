@@ -113,15 +113,20 @@ impl Axes {
 
     /// Whether an operand's elements lie in memory in the order of the axes, without gaps.
     pub(crate) fn is_dense(&self, operand: usize) -> bool {
-        let elements = self.elements();
-        elements == 1 || self.steps_over(operand, &[elements]).is_some_and(|steps| steps[0] == 1)
+        let mut next = 1;
+        let axes = self.extents().iter().zip(&self.steps).rev().filter(|(extent, _)| **extent != 1);
+        axes.into_iter().all(|(&extent, steps)| {
+            let is_next = steps[operand] == next;
+            next *= extent as i64;
+            is_next && extent != 0
+        })
     }
 
-    /// The same space over the axes `extents`; `None` if an operand's steps do not allow it.
-    pub(crate) fn over(&self, extents: &[usize]) -> Option<Axes> {
+    /// The same space over the axes `extents`, for the first `operands` operands; `None` if the steps of one do not allow it.
+    pub(crate) fn over(&self, extents: &[usize], operands: usize) -> Option<Axes> {
         let mut axes = Axes { count: extents.len(), ..Axes::default() };
         axes.extents[..extents.len()].copy_from_slice(extents);
-        for operand in 0..OPERANDS_MOST {
+        for operand in 0..operands {
             let steps = self.steps_over(operand, extents)?;
             (0..extents.len()).for_each(|axis| axes.steps[axis][operand] = steps[axis]);
         }

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use arrayvec::ArrayVec;
 use cudarc::driver::DriverError;
 use cudarc::rocfire::{Argument, Node, Turn};
 use rocfire_fusion::{Graph, Kind, Scalar, Value, eager, run};
@@ -294,8 +295,7 @@ impl GraphLaunch {
 
     /// An operand as a tensor that shares that memory.
     pub(crate) fn tensor(&self, operand: usize, node: &Node, turn: &Turn) -> Result<Tensor, DriverError> {
-        let view = self.view(operand, node, turn)?;
-        Ok(Tensor::from_buffer(view.buffer().clone(), *view.layout(), view.dtype())?)
+        self.view(operand, node, turn).map(|view| view.to_tensor())
     }
 
     /// How many operands the program has.
@@ -329,8 +329,7 @@ pub(crate) fn view<'n>(
     if !first.is_multiple_of(size) {
         return Err(wrong());
     }
-    let layout = Layout::strided(shape, strides, (first / size) as i64)?;
-    Ok(View::new(buffer, layout, dtype)?)
+    Ok(View::strided(buffer, shape, strides, (first / size) as i64, dtype)?)
 }
 
 /// The same as a tensor that shares the memory.
@@ -341,25 +340,19 @@ pub(crate) fn tensor(
     dtype: DType,
     of: (&[usize], &[i64]),
 ) -> Result<Tensor, DriverError> {
-    let view = view(node, turn, address, dtype, of)?;
-    Ok(Tensor::from_buffer(view.buffer().clone(), *view.layout(), dtype)?)
+    view(node, turn, address, dtype, of).map(|view| view.to_tensor())
 }
 
-/// Launches a graph over tensors; with a single output it allocates no list.
+/// Launches a graph over tensors.
 pub(crate) fn run_over(
     stream: &Stream,
     graph: &Graph,
     extents: &[usize],
     inputs: &[View<'_>],
     scalars: &[Scalar],
-    outputs: &mut [Tensor],
+    outputs: &mut [ViewMut<'_>],
 ) -> Result<(), DriverError> {
-    let failed = |error: rocfire_fusion::Error| DriverError::new(error.to_string());
-    if let [output] = outputs {
-        return run(stream, graph, extents, inputs, scalars, &mut [output.view_mut()]).map_err(failed);
-    }
-    let mut outputs: Vec<ViewMut<'_>> = outputs.iter_mut().map(Tensor::view_mut).collect();
-    run(stream, graph, extents, inputs, scalars, &mut outputs).map_err(failed)
+    run(stream, graph, extents, inputs, scalars, outputs).map_err(|error| DriverError::new(error.to_string()))
 }
 
 /// Runs the graph that a launch of Candle's asks for.
@@ -371,16 +364,15 @@ pub(crate) fn operate(node: &Node, stream: &Stream, turn: &Turn) -> Result<(), D
     let program = launch.program;
     let (graph, extents) = (&program.graph, launch.axes.extents());
     let scalars = &launch.scalars[..program.graph.scalars().count()];
-    let output = |operand: usize| launch.tensor(operand, node, turn);
-    let mut outputs = launch.outputs().map(output).collect::<Result<Vec<_>, _>>()?;
-    let Some(first) = (program.inputs > 0).then(|| launch.view(0, node, turn)).transpose()? else {
-        return run_over(stream, graph, extents, &[], scalars, &mut outputs);
-    };
-    let mut inputs = [first; OPERANDS_MOST];
-    for (operand, input) in inputs.iter_mut().enumerate().take(program.inputs).skip(1) {
-        *input = launch.view(operand, node, turn)?;
+    let mut inputs = ArrayVec::<View<'_>, OPERANDS_MOST>::new();
+    for operand in 0..program.inputs {
+        inputs.push(launch.view(operand, node, turn)?);
     }
-    run_over(stream, graph, extents, &inputs[..program.inputs], scalars, &mut outputs)
+    let mut outputs = ArrayVec::<ViewMut<'_>, OPERANDS_MOST>::new();
+    for operand in launch.outputs() {
+        outputs.push(launch.view(operand, node, turn)?.writable());
+    }
+    run_over(stream, graph, extents, &inputs, scalars, &mut outputs)
 }
 
 /// How many lines a reduction reduces, each to one result.
@@ -404,8 +396,9 @@ fn gathered(node: &Node, entry: &'static Entry, stream: &Stream, turn: &Turn) ->
     let (lines, extent) = (lines(node, entry.family), node.word(1) as usize);
     let rows = x.with_layout(Layout::contiguous(&[lines, extent])?)?;
     let first = x.with_layout(Layout::strided(&[lines, 1], &[extent as i64, 0], 0)?)?;
-    let out = tensor(node, turn, node.word(5), dtype, (&[lines, 1], &[1, 0]))?;
-    run_over(stream, &program.graph, &[lines, extent], &[rows.view(), first.view()][..program.inputs], &[], &mut [out])
+    let out = view(node, turn, node.word(5), dtype, (&[lines, 1], &[1, 0]))?;
+    let inputs = &[rows.view(), first.view()][..program.inputs];
+    run_over(stream, &program.graph, &[lines, extent], inputs, &[], &mut [out.writable()])
 }
 
 /// Extents and strides as Candle sends them: words of eight bytes, all extents first, then the strides of each operand.

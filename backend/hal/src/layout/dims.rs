@@ -21,6 +21,7 @@ impl Dims {
     ///
     /// # Errors
     /// [`Error::Rank`] for more than [`MAX_RANK`] axes.
+    #[inline]
     pub fn new(extents: &[usize]) -> Result<Dims> {
         if extents.len() > MAX_RANK {
             return Err(Error::Rank { rank: extents.len() });
@@ -31,6 +32,7 @@ impl Dims {
     }
 
     /// Number of elements: the product, 1 for rank 0.
+    #[inline]
     pub fn elements(&self) -> usize {
         // Without the test, extents around a zero could overflow on the way to it.
         if self.contains(&0) { 0 } else { self.iter().product() }
@@ -43,6 +45,7 @@ impl Dims {
 
 impl Deref for Dims {
     type Target = [usize];
+    #[inline]
     fn deref(&self) -> &[usize] {
         &self.extents[..usize::from(self.rank)]
     }

@@ -42,6 +42,12 @@ impl Layout {
     /// [`Error::Rank`] for more than [`MAX_RANK`] axes; [`Error::Shape`] if there is not one stride per axis, or if the
     /// number of elements or an element's number overflows.
     pub fn strided(shape: &[usize], strides: &[i64], offset: i64) -> Result<Layout> {
+        Layout::measured(shape, strides, offset).map(|(layout, _)| layout)
+    }
+
+    /// As [`Layout::strided`], with its [`Layout::extent`].
+    #[inline]
+    pub(crate) fn measured(shape: &[usize], strides: &[i64], offset: i64) -> Result<(Layout, Range<i64>)> {
         let shape = Dims::new(shape)?;
         checked_elements(&shape)?;
         if strides.len() != shape.len() {
@@ -50,11 +56,12 @@ impl Layout {
         let mut layout = Layout { shape, strides: [0; MAX_RANK], offset };
         layout.strides[..strides.len()].copy_from_slice(strides);
         let overflows = || Error::shape("layout", "strides", "within 63 bits", format!("{strides:?} for {shape:?}"));
-        layout.checked_extent().ok_or_else(overflows)?;
-        Ok(layout)
+        let extent = layout.checked_extent().ok_or_else(overflows)?;
+        Ok((layout, extent))
     }
 
     /// The extents.
+    #[inline]
     pub fn shape(&self) -> &[usize] {
         &self.shape
     }
@@ -65,26 +72,31 @@ impl Layout {
     }
 
     /// Elements from one index to the next, per axis; negative when flipped, 0 when broadcast.
+    #[inline]
     pub fn strides(&self) -> &[i64] {
         &self.strides[..self.rank()]
     }
 
     /// Number of the element at coordinates 0.
+    #[inline]
     pub fn offset(&self) -> i64 {
         self.offset
     }
 
     /// Number of axes.
+    #[inline]
     pub fn rank(&self) -> usize {
         self.shape.len()
     }
 
     /// Number of elements.
+    #[inline]
     pub fn len(&self) -> usize {
         self.shape.elements()
     }
 
     /// Whether there are no elements.
+    #[inline]
     pub fn is_empty(&self) -> bool {
         self.shape.contains(&0)
     }
@@ -107,6 +119,7 @@ impl Layout {
     }
 
     /// Whether both have one shape and the same strides, wherever they begin.
+    #[inline]
     pub fn is_like(&self, other: &Layout) -> bool {
         self.shape == other.shape && self.strides == other.strides
     }
@@ -301,6 +314,7 @@ impl Layout {
         Some(innermost.unwrap_or(1))
     }
 
+    #[inline]
     fn checked_extent(&self) -> Option<Range<i64>> {
         let (mut first, mut last) = (self.offset, self.offset);
         if self.is_empty() {
@@ -344,6 +358,7 @@ fn contiguous_strides(shape: &Dims) -> [i64; MAX_RANK] {
 
 /// The product of the extents, with every partial product of non-zero extents inside `i64`, so that strides and loops
 /// over axes cannot overflow either.
+#[inline]
 fn checked_elements(shape: &Dims) -> Result<usize> {
     let fits = shape.iter().try_fold(1_i64, |product, &extent| product.checked_mul(i64::try_from(extent.max(1)).ok()?));
     match fits {

@@ -2,11 +2,12 @@
 //!
 //! Candle looks a kernel up by name before every launch, so kernels that were found are kept here.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashSet;
 use std::fmt;
 use std::sync::{Arc, Mutex};
 
 use rocfire_hal::{Function, Source};
+use rustc_hash::FxHashMap;
 
 use super::shared::lock;
 use super::{CudaContext, DriverError};
@@ -17,7 +18,7 @@ use crate::rocfire::{KernelLibrary, KernelSpec, Operate};
 pub struct CudaModule {
     context: Arc<CudaContext>,
     code: Loaded,
-    functions: Mutex<HashMap<String, CudaFunction>>,
+    functions: Mutex<FxHashMap<String, CudaFunction>>,
 }
 
 enum Loaded {

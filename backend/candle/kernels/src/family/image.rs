@@ -106,8 +106,8 @@ impl<'a> Image<'a> {
         inputs: &[View<'_>],
         scalars: &[Scalar],
     ) -> Result<(), DriverError> {
-        let out = self.node.tensor(self.slot + 1, space, graph.dtype(graph.outputs()[0]), self.on.1)?;
-        run_over(self.on.0, graph, space, inputs, scalars, &mut [out])
+        let mut out = self.node.tensor(self.slot + 1, space, graph.dtype(graph.outputs()[0]), self.on.1)?;
+        run_over(self.on.0, graph, space, inputs, scalars, &mut [out.view_mut()])
     }
 }
 

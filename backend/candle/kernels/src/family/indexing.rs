@@ -77,8 +77,8 @@ fn read(
     let ids = view(node, turn, node.word(slot), IDS[id].0, (&of_ids, &id_steps))?;
     let lines: (&[usize], &[i64]) = (&[extent, left, 1, space[2]], &[row, extent as i64 * row, 0, 1]);
     let x = view(node, turn, node.word(slot + 1), MOVED[size], lines)?;
-    let out = node.tensor(slot + 2, &space, MOVED[size], turn)?;
-    run_over(stream, graph, &space, &[ids, x], &[Scalar::Int(extent as i64)], &mut [out])
+    let mut out = node.tensor(slot + 2, &space, MOVED[size], turn)?;
+    run_over(stream, graph, &space, &[ids, x], &[Scalar::Int(extent as i64)], &mut [out.view_mut()])
 }
 
 /// The graph that reads the element at an id along an axis. Its scalar is the axis's extent. With `is_row` one id serves a whole row.

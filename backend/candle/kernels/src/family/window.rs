@@ -26,8 +26,8 @@ fn reduce(
     scalars: &[Scalar],
 ) -> Result<(), DriverError> {
     let [a, b, c, d] = space;
-    let out = node.tensor(slot, &[a, b, c, d, 1], graph.dtype(graph.outputs()[0]), turn)?;
-    run_over(stream, graph, &[a, b, c, d, taps], inputs, scalars, &mut [out])
+    let mut out = node.tensor(slot, &[a, b, c, d, 1], graph.dtype(graph.outputs()[0]), turn)?;
+    run_over(stream, graph, &[a, b, c, d, taps], inputs, scalars, &mut [out.view_mut()])
 }
 
 /// Quotient and remainder of numbers below 2³²: 32-bit division is several times as fast as 64-bit division.

@@ -4,13 +4,13 @@
 //! to its type, and the order of a sum depends on its extent alone, so the bits are those of the launches one by one. A composed
 //! graph is compiled when it comes for the third time.
 
-use std::collections::HashMap;
 use std::sync::{Arc, LazyLock, Mutex, PoisonError};
 
 use cudarc::driver::DriverError;
 use cudarc::rocfire::{Operator, Window};
 use rocfire_fusion::{Compare, Graph, Reduce, Scalar, Value};
-use rocfire_hal::{DType, Dims, MAX_RANK, Tensor, View};
+use rocfire_hal::{DType, Dims, MAX_RANK, Tensor, View, ViewMut};
+use rustc_hash::FxHashMap;
 
 use crate::axes::common;
 use crate::program::{GraphLaunch, Program, run_over};
@@ -98,7 +98,8 @@ impl Op {
     fn over(&self, extents: &[usize]) -> Option<Op> {
         let mut op = self.clone();
         if op.launch.axes.extents() != extents {
-            op.launch = Arc::new(GraphLaunch { axes: self.launch.axes.over(extents)?, ..*self.launch });
+            op.launch =
+                Arc::new(GraphLaunch { axes: self.launch.axes.over(extents, self.launch.operands())?, ..*self.launch });
         }
         Some(op)
     }
@@ -219,8 +220,8 @@ pub(crate) struct Composed {
 impl Composed {
     /// Runs the graph.
     pub(super) fn run(&self, stream: &rocfire_hal::Stream) -> Result<(), DriverError> {
-        let (inputs, mut outputs): (Vec<View<'_>>, _) =
-            (self.inputs.iter().map(Tensor::view).collect(), self.outputs.clone());
+        let inputs: Vec<View<'_>> = self.inputs.iter().map(Tensor::view).collect();
+        let mut outputs: Vec<ViewMut<'_>> = self.outputs.iter().map(|output| output.view().writable()).collect();
         run_over(stream, &self.graph, &self.extents, &inputs, &self.scalars, &mut outputs)
     }
 }
@@ -341,7 +342,7 @@ impl<'a> Laid<'a> {
     /// The graph that `make` makes of this chain. It is made once for each chain and `kind`, and kept; `None` for the first `seen_least`
     /// times that the two come.
     pub(super) fn kept(&self, kind: &[u32], seen_least: usize, make: impl FnOnce() -> Graph) -> Option<Arc<Graph>> {
-        type Graphs = HashMap<Vec<u32>, (usize, Option<Arc<Graph>>)>;
+        type Graphs = FxHashMap<Vec<u32>, (usize, Option<Arc<Graph>>)>;
         static GRAPHS: LazyLock<Mutex<Graphs>> = LazyLock::new(Mutex::default);
         let mut graphs = GRAPHS.lock().unwrap_or_else(PoisonError::into_inner);
         let (seen, graph) = graphs.entry([kind, &self.key()].concat()).or_insert((0, None));

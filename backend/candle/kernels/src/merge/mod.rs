@@ -215,7 +215,9 @@ impl Plan<'_, '_> {
     /// Joins a map to the launches that wrote the parts of its input, if nobody else reads that: each maps its own part.
     fn join_parts(&mut self, number: usize, map: &Op) -> Option<()> {
         let sources = self.window.sources(number);
-        map.dense_map().filter(|_| sources.count_ones() > 1)?;
+        if sources.count_ones() < 2 || map.dense_map().is_none() {
+            return None;
+        }
         let is_part = |group: &Group| group.mask & sources != 0;
         let (mut parts, mut elements) = (Vec::new(), 0);
         for at in (0..self.groups.len()).filter(|&at| is_part(&self.groups[at])) {
