@@ -110,21 +110,24 @@ pub fn cases() -> Vec<Case> {
 
 /// Sequences of any lengths.
 pub fn drawn(draw: &mut Draw<'_>) -> Case {
-    let lengths: Vec<usize> = (0..1 + draw.below(3)).map(|_| draw.pick(&[1, 0, 2, 3, 63, 64, 65, 129])).collect();
+    // Half of the time what is taken in chunks, unless rows are not aligned.
+    let in_chunks = draw.flag();
+    let lengths: &[usize] = if in_chunks { &[65, 64, 1, 0, 129, 200] } else { &[1, 0, 2, 3, 63, 64, 65, 129] };
+    let lengths: Vec<usize> = (0..1 + draw.below(3)).map(|_| draw.pick(lengths)).collect();
     let key_heads = 1 + draw.below(3);
-    let dtype = FLOATS[draw.below(3)];
+    let dtype = if in_chunks { draw.pick(&FLOATS[1..]) } else { draw.pick(&FLOATS) };
     let bits16 = dtype == DType::BF16 && draw.flag();
     let spec = Spec {
         lengths: forever(&lengths),
         key_heads,
         heads: key_heads * (1 + draw.below(3)),
-        depths: [draw.extent(129), draw.extent(129)],
+        depths: if in_chunks { [draw.pick(&[64, 128]), 32] } else { [draw.extent(129), draw.extent(129)] },
         state: if bits16 { DType::BF16 } else { DType::F32 },
         form: draw.pick(&[Form::Given, Form::Made, Form::Bounded(-3.0)]),
-        by_row: draw.flag(),
+        by_row: !in_chunks && draw.flag(),
         normalises: draw.flag(),
         scale: None,
-        pad: draw.below(3),
+        pad: draw.pick(&[0, 0, 1, 2, 8]),
         across: draw.flag(),
         moves: draw.flag(),
         odd: draw.flag(),
