@@ -201,7 +201,7 @@ fn check_workspace(stream: &Stream, inputs: &DeltaInputs<'_>, given: &View<'_>, 
 }
 
 /// Whether an architecture has products of 16 rows and columns in a type as `chunk.hip` wants them: operands straight from memory.
-fn has_products(info: &ArchInfo, dtype: DType) -> bool {
+pub(crate) fn has_products(info: &ArchInfo, dtype: DType) -> bool {
     dtype != DType::F32 && matches!(info.matrix, Matrix::Mfma(_) | Matrix::Wmma11 | Matrix::Wmma12)
 }
 
