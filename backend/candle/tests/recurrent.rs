@@ -118,7 +118,7 @@ struct Layer<'a> {
     token: &'a dyn Fn(&Numbers, usize, &mut [f64]) -> Vec<f64>,
 }
 
-/// Both steps, twice: results, states, and their bits. What was made of states before is as it was; the slot of nobody keeps its bits.
+/// Both steps, twice: results, states, and their bits. What was made of states before is as it was, and so is the slot of nobody.
 fn check(layer: &Layer<'_>) {
     let both = || {
         let inputs = Inputs::new(&gpu(), 1);

@@ -35,7 +35,7 @@ struct ChunkArgs {
     T *t, *p;
     float* factors;
 };
-static_assert(sizeof(ChunkArgs) == 320, "as in delta.rs");
+static_assert(sizeof(ChunkArgs) == 328, "as in delta.rs");
 
 // Adds the product of rows that begin at `a` and columns that begin at `b`, LENGTH of both: the lane's own.
 template <int LENGTH> RF_FN void add_product(const T* a, const T* b, M::Accumulator& sum) {
@@ -340,10 +340,15 @@ extern "C" __global__ __launch_bounds__(THREADS) void delta_walk(ChunkArgs g) {
     const u32 number = all.heads.divide(line), head = line - number * all.heads.divisor;
     Sequence sequence;
     sequence.read(all, number);
+    const u32 ROWS = THREADS / TILE, row = thread_x() / TILE;
+    T* own = all.out + (i64)head * all.out_head + column + thread_x() % TILE;
+    Spare spare;
+    spare.read(all);
+    for (u32 n = number * ROWS + row; n < spare.count; n += all.sequences * ROWS)
+        own[(i64)spare.token(n) * all.out_token] = cast<T>(0.0f);
     if (sequence.count == 0) return;
     if (!sequence.is_there) {
-        for (u32 n = thread_x(); n / TILE < sequence.count; n += THREADS)
-            all.out[(i64)(sequence.first + n / TILE) * all.out_token + (i64)head * all.out_head + column + n % TILE] = cast<T>(0.0f);
+        for (u32 n = row; n < sequence.count; n += ROWS) own[(i64)(sequence.first + n) * all.out_token] = cast<T>(0.0f);
         return;
     }
     const i64 place = (i64)head * all.state_head + (i64)column * all.state_column;

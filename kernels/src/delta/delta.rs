@@ -2,6 +2,7 @@
 
 use bytemuck::{Pod, Zeroable};
 use rocfire_arch::{Arch, ArchInfo, Matrix};
+use rocfire_fusion::{Scalar, eager};
 use rocfire_hal::{Buffer, DType, Error, Source, Stream, Tensor, View, ViewMut};
 
 use crate::Result;
@@ -92,6 +93,8 @@ pub struct DeltaParams {
     pub scale: Option<f64>,
     /// Whether each query and key is first divided by `sqrt(Σ x² + 10⁻⁶)`.
     pub normalises: bool,
+    /// Whether tokens of no sequence, before the first one's and behind the last one's, become zeros; else they are left as they are.
+    pub fills: bool,
 }
 
 /// f32 elements of a workspace for [`delta_rule`] at the most, 0 where it never takes one.
@@ -109,8 +112,9 @@ pub fn delta_workspace(inputs: &DeltaInputs<'_>) -> usize {
 ///
 /// # Shapes
 /// As [`DeltaInputs`] and [`DeltaStates`] say, keys of at most [`DELTA_K_MAX`] channels. `out`: as `v`. Tokens of no sequence are left
-/// as they are. A sequence of which a slot is negative or outside the pool gives zeros, and writes no state; one without tokens reads
-/// and writes nothing. `workspace`: f32, contiguous, at least [`delta_workspace`] elements; `None`: it is allocated.
+/// as they are, unless `params` says otherwise. A sequence of which a slot is negative or outside the pool gives zeros, and writes no
+/// state; one without tokens reads and writes nothing. `workspace`: f32, contiguous, at least [`delta_workspace`] elements; `None`: it
+/// is allocated where chunks are taken.
 /// # Types
 /// f32, f16 or bf16, one for `q`, `k`, `v` and `out`; states f32 or bf16.
 /// # Numerics
@@ -137,6 +141,10 @@ pub fn delta_rule(
         check_workspace(stream, inputs, given, [&states.pool, &out])?;
     }
     if call.groups == 0 {
+        if params.fills {
+            // Nobody has a token.
+            eager::fill(out, Scalar::Int(0))?;
+        }
         return Ok(());
     }
     static SOURCES: Sources<DeltaKey> = Sources::new();
@@ -483,6 +491,8 @@ fn args(
         scale: params.scale.unwrap_or_else(|| 1.0 / (key_channels as f64).sqrt()) as f32,
         bound: gates.bound as f32,
         chunks: inputs.longest.div_ceil(CHUNK).clamp(1, GRID_YZ_MAX) as u32,
+        sequences: if params.fills { inputs.starts.len() as u32 - 1 } else { 0 },
+        padding: 0,
     }
 }
 
@@ -586,8 +596,10 @@ struct DeltaArgs {
     scale: f32,
     bound: f32,
     chunks: u32,
+    sequences: u32,
+    padding: u32,
 }
-const _: () = assert!(size_of::<DeltaArgs>() == 296);
+const _: () = assert!(size_of::<DeltaArgs>() == 304);
 
 /// `ChunkArgs` of `chunk.hip`.
 #[repr(C)]
@@ -598,7 +610,7 @@ struct ChunkArgs {
     p: u64,
     factors: u64,
 }
-const _: () = assert!(size_of::<ChunkArgs>() == 320);
+const _: () = assert!(size_of::<ChunkArgs>() == 328);
 
 #[cfg(test)]
 mod tests;
