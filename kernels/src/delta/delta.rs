@@ -24,6 +24,8 @@ const THREADS_MAX: usize = u32::MAX as usize;
 const CHUNK: usize = 64;
 const WAVES: usize = 4;
 const CHUNK_CHANNELS: [usize; 2] = [64, 128];
+/// Columns of one access of values and outputs there.
+const CHUNK_VECTOR: usize = 8;
 /// f32 elements of a workspace for each token and head: two rows of 16-bit floats, and four factors.
 const WORKSPACE: usize = 2 * CHUNK / 2 + 4;
 const FLOATS: [DType; 3] = [DType::F32, DType::F16, DType::BF16];
@@ -292,6 +294,14 @@ impl Call {
             && delta_workspace(inputs) > 0
             && channels.is_multiple_of(TILE)
             && vectors[1] == 16 / dtype.size_bytes();
+        let vector = if in_chunks && vectors[0] == COLUMNS && [v, out].into_iter().all(|view| whole(view, CHUNK_VECTOR))
+        {
+            CHUNK_VECTOR
+        } else if in_chunks {
+            1
+        } else {
+            vectors[0]
+        };
         let key = DeltaKey {
             dtype,
             state: pool.dtype(),
@@ -299,7 +309,7 @@ impl Call {
             channels: key_channels,
             form: gates.form,
             by_row: gates.by_row,
-            vector: vectors[0],
+            vector,
             key_vector: vectors[1],
             in_chunks,
         };
@@ -418,16 +428,17 @@ fn apart(
     Ok(())
 }
 
+/// Whether rows are whole accesses of so many elements.
+fn whole(view: &View<'_>, step: usize) -> bool {
+    let (extents, strides) = (view.shape(), view.layout().strides());
+    let last = extents.len() - 1;
+    let outer = extents[..last].iter().zip(strides).all(|(&extent, &stride)| extent < 2 || stride % step as i64 == 0);
+    let bytes = (step * view.dtype().size_bytes()).min(16) as u64;
+    outer && strides[last] == 1 && extents[last].is_multiple_of(step) && view.device_address().is_multiple_of(bytes)
+}
+
 /// Elements that one access moves: of values, outputs and states, and of queries, keys and decays of rows.
 fn vectors(inputs: &DeltaInputs<'_>, gates: &Gates<'_>, pool: &View<'_>, out: &View<'_>) -> [usize; 2] {
-    let whole = |view: &View<'_>, step: usize| {
-        let (extents, strides) = (view.shape(), view.layout().strides());
-        let last = extents.len() - 1;
-        let outer =
-            extents[..last].iter().zip(strides).all(|(&extent, &stride)| extent < 2 || stride % step as i64 == 0);
-        let bytes = (step * view.dtype().size_bytes()).min(16) as u64;
-        outer && strides[last] == 1 && extents[last].is_multiple_of(step) && view.device_address().is_multiple_of(bytes)
-    };
     let of_columns = [&inputs.v, pool, out].iter().all(|view| whole(view, COLUMNS));
     let of_keys = |step: usize| {
         let each = inputs.q.shape()[2].div_ceil(PARTS);
@@ -543,8 +554,8 @@ pub(crate) fn sources(arch: Arch, dtype: DType) -> impl Iterator<Item = (&'stati
         let (gate, state) = if form == Form::Given { (DType::F32, DType::F32) } else { (dtype, DType::BF16) };
         let key_vector = 16 / dtype.size_bytes();
         let of = move |in_chunks| {
-            let key =
-                DeltaKey { dtype, state, gate, channels: 128, form, by_row, vector: COLUMNS, key_vector, in_chunks };
+            let vector = if in_chunks { CHUNK_VECTOR } else { COLUMNS };
+            let key = DeltaKey { dtype, state, gate, channels: 128, form, by_row, vector, key_vector, in_chunks };
             (OP, source(key))
         };
         let chunks = !by_row && has_products(arch.info(), dtype);
