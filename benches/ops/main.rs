@@ -18,6 +18,7 @@ mod picture;
 mod product;
 mod quant;
 mod record;
+mod recurrent;
 mod scaled;
 mod serving;
 mod timing;
@@ -150,6 +151,7 @@ fn operators(in_turn: bool) -> Vec<Make> {
         attention::OPS,
         serving::OPS,
         tokens::OPS,
+        recurrent::OPS,
     ]
     .concat();
     if !in_turn {

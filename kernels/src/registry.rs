@@ -7,7 +7,7 @@ use rocfire_arch::Arch;
 use rocfire_hal::{DType, Source};
 
 use crate::attention::Tile;
-use crate::gemm;
+use crate::{delta, gemm};
 
 /// One kernel source.
 #[derive(Clone, Debug)]
@@ -44,6 +44,8 @@ pub fn way(arch: Arch, operator: &str, dtype: DType) -> Way {
     let on_unit = match operator {
         "gemm" | "gemm_grouped" | "conv" => gemm::matrix_side(info, dtype) != 0,
         "attention" | "attention_backward" => Tile::choose(info, true, dtype, [64, 64], 512).size != 0,
+        // By chunks of longer sequences.
+        "delta_rule" => delta::has_products(info, dtype),
         "q_matmul" => return Way::Decoded,
         _ => false,
     };

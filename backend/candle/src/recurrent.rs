@@ -97,7 +97,7 @@ pub fn selective_scan(states: &Tensor, inputs: &ScanInputs<'_>, of: &StateSequen
 /// # Shapes
 /// `q`, `k`: `[tokens, key heads, key channels]`; `v`: `[tokens, heads, channels]`, of as many heads or a multiple.
 /// # Errors
-/// As [`causal_conv`].
+/// Shapes or types that do not fit; another device than rocfire's. A slot behind the last counts as a negative one.
 pub fn delta_rule(
     states: &Tensor,
     qkv: [&Tensor; 3],

@@ -11,7 +11,8 @@
 //          to f32 exactly. A row's bits depend on its own sequence alone
 //
 // Macros : CAUSAL_TYPE, CAUSAL_STATE, CAUSAL_WEIGHT: types; CAUSAL_TAPS: w; CAUSAL_VEC; CAUSAL_BY_TOKENS: whether rows of a channel lie
-//          side by side, and lanes take them; CAUSAL_SILU
+//          side by side, and lanes take them; CAUSAL_SILU; CAUSAL_WHOLE: whether what a channel has of weights, biases and states lies side by side, channel after channel,
+//          and is aligned
 //
 // The state of a sequence is read and written by one lane for each channel, so that nothing waits for another lane: that of the
 // sequence's first row has the first w - 1 rows, also those of the next lane's run.
@@ -41,7 +42,42 @@ static_assert(sizeof(CausalConvArgs) == 40 + 80 + 56 + 24, "as in causal_conv.rs
 typedef Vec<T, VEC> Row;
 
 struct Filter { float weight[TAPS][VEC], bias[VEC]; };
+
+#if CAUSAL_WHOLE
+// Elements of a lane's channels that lie side by side, a channel's on end, in as few accesses as they allow.
+#define WHOLE(COUNT) ((COUNT) % 8 == 0 && sizeof(E) == 2 ? 8 : 4)
+template <int COUNT, class E> RF_FN void read_flat(const E* from, E (&to)[COUNT]) {
+#pragma unroll
+    for (int n = 0; n < COUNT; n += WHOLE(COUNT)) {
+        const Vec<E, WHOLE(COUNT)> piece = load<WHOLE(COUNT)>(from + n);
+#pragma unroll
+        for (int e = 0; e < WHOLE(COUNT); ++e) to[n + e] = piece[e];
+    }
+}
+template <int COUNT, class E> RF_FN void write_flat(E* to, const E (&from)[COUNT]) {
+#pragma unroll
+    for (int n = 0; n < COUNT; n += WHOLE(COUNT)) {
+        Vec<E, WHOLE(COUNT)> piece;
+#pragma unroll
+        for (int e = 0; e < WHOLE(COUNT); ++e) piece[e] = from[n + e];
+        store<WHOLE(COUNT)>(to + n, piece);
+    }
+}
+#endif
+
 RF_FN void read_filter(const CausalConvArgs& g, u32 channel, Filter& f) {
+#if CAUSAL_WHOLE
+    CAUSAL_WEIGHT flat[TAPS * VEC], bias[VEC];
+    read_flat(g.weight + (i64)channel * TAPS, flat);
+    __builtin_memset(bias, 0, sizeof(bias));
+    if (g.bias != 0) read_flat(g.bias + channel, bias);
+#pragma unroll
+    for (int v = 0; v < VEC; ++v) {
+#pragma unroll
+        for (int k = 0; k < TAPS; ++k) f.weight[k][v] = cast<float>(flat[v * TAPS + k]);
+        f.bias[v] = cast<float>(bias[v]);
+    }
+#else
 #pragma unroll
     for (int v = 0; v < VEC; ++v) {
         const i64 c = channel + v;
@@ -50,6 +86,7 @@ RF_FN void read_filter(const CausalConvArgs& g, u32 channel, Filter& f) {
             f.weight[k][v] = cast<float>(g.weight[c * g.weight_channel + k * g.weight_tap]);
         f.bias[v] = g.bias != 0 ? cast<float>(g.bias[c * g.bias_channel]) : 0.0f;
     }
+#endif
 }
 
 // Up to AHEAD rows from `token` on, as far as `end`.
@@ -114,6 +151,9 @@ RF_FN void filter_rows(const CausalConvArgs& g, const Filter& f, u32 channel, u3
 // The last inputs of a sequence into its slot: of one shorter than that some of the old ones stay.
 RF_FN void write_state(const CausalConvArgs& g, const Span& span, u32 channel, State* state, const State (*old)[VEC]) {
     const u32 rows = span.end - span.begin;
+#if CAUSAL_WHOLE
+    State flat[OLD * VEC];
+#endif
 #pragma unroll
     for (int k = 0; k < OLD; ++k) {
         Row row;
@@ -126,9 +166,16 @@ RF_FN void write_state(const CausalConvArgs& g, const Span& span, u32 channel, S
 #pragma unroll
             for (int j = k + 1; j < OLD; ++j)
                 if (rows + k == j) value = old[j][v];
+#if CAUSAL_WHOLE
+            flat[v * OLD + k] = value;
+#else
             state[v * g.state_channel + k * g.state_place] = value;
+#endif
         }
     }
+#if CAUSAL_WHOLE
+    write_flat(state, flat);
+#endif
 }
 
 // A lane's rows of one sequence, from `from` to `to`; `is_first`: they begin where the sequence does.
@@ -145,10 +192,20 @@ RF_FN void sequence(const CausalConvArgs& g, const Filter& f, u32 channel, const
     float window[OLD][VEC];
     __builtin_memset(old, 0, sizeof(old));
     if (is_first && !is_fresh(g.sequences, span.number)) {
+#if CAUSAL_WHOLE
+        State flat[OLD * VEC];
+        read_flat(state, flat);
+#endif
 #pragma unroll
         for (int k = 0; k < OLD; ++k) {
 #pragma unroll
-            for (int v = 0; v < VEC; ++v) old[k][v] = state[v * g.state_channel + k * g.state_place];
+            for (int v = 0; v < VEC; ++v) {
+#if CAUSAL_WHOLE
+                old[k][v] = flat[v * OLD + k];
+#else
+                old[k][v] = state[v * g.state_channel + k * g.state_place];
+#endif
+            }
         }
     }
 #pragma unroll

@@ -93,6 +93,7 @@ pub fn causal_conv(stream: &Stream, inputs: &CausalConv<'_>, state: ViewMut<'_>,
         taps,
         vector: plan.vector,
         by_tokens: plan.by_tokens,
+        is_whole: plan.vector == CHANNELS && in_runs(&weight) && bias.iter().all(in_runs) && in_runs(&state),
         is_silu,
     };
     static SOURCES: Sources<CausalConvKey> = Sources::new();
@@ -163,6 +164,21 @@ impl Plan {
     }
 }
 
+/// Whether what each channel has lies side by side, channel after channel, from a multiple of 16 bytes on; the first of three axes may
+/// have any stride that keeps it so.
+fn in_runs(view: &View<'_>) -> bool {
+    let (extents, strides) = (view.shape(), view.layout().strides());
+    let own = usize::from(extents.len() == 3);
+    let slot = if own == 1 && extents[0] > 1 { strides[0] * view.dtype().size_bytes() as i64 } else { 0 };
+    let mut expected = 1;
+    let is_dense = (own..extents.len()).rev().all(|axis| {
+        let lies = extents[axis] < 2 || strides[axis] == expected;
+        expected *= extents[axis] as i64;
+        lies
+    });
+    is_dense && slot % 16 == 0 && view.device_address().is_multiple_of(16)
+}
+
 /// What varies in the source.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 struct CausalConvKey {
@@ -172,6 +188,7 @@ struct CausalConvKey {
     taps: usize,
     vector: usize,
     by_tokens: bool,
+    is_whole: bool,
     is_silu: bool,
 }
 
@@ -187,6 +204,7 @@ fn source(key: CausalConvKey) -> Source {
         ("CAUSAL_TAPS", &taps),
         ("CAUSAL_VEC", &vector),
         ("CAUSAL_BY_TOKENS", flag(key.by_tokens)),
+        ("CAUSAL_WHOLE", flag(key.is_whole)),
         ("CAUSAL_SILU", flag(key.is_silu)),
     ];
     Source::new(OP, TEXT, &defines)
@@ -201,10 +219,11 @@ pub(crate) fn sources(dtype: DType) -> impl Iterator<Item = (&'static str, Sourc
         taps: 4,
         vector: CHANNELS,
         by_tokens: false,
+        is_whole: true,
         is_silu: true,
     };
-    let turned = CausalConvKey { vector: 1, by_tokens: true, state: DType::F32, ..plain };
-    let short = CausalConvKey { vector: 1, taps: 2, is_silu: false, weight: DType::F32, ..plain };
+    let turned = CausalConvKey { vector: 1, by_tokens: true, is_whole: false, state: DType::F32, ..plain };
+    let short = CausalConvKey { vector: 1, taps: 2, is_whole: false, is_silu: false, weight: DType::F32, ..plain };
     let is_there = matches!(dtype, DType::F32 | DType::F16 | DType::BF16);
     [plain, turned, short].into_iter().filter(move |_| is_there).map(|key| (OP, source(key)))
 }

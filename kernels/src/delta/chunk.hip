@@ -7,14 +7,16 @@
 // Shapes : as delta.hip; workspace: T and P [tokens, heads, CHUNK], factors [tokens, heads, 4]
 // Grid   : delta_chunks (sequences * heads, chunks of the longest sequence, 1), delta_walk (sequences * heads * tiles, 1, 1)
 //          Block : (4 waves, 1, 1); a tile is TILE columns of a state, which lie in registers across, [columns, rows]
-// LDS    : two f32 matrices of a chunk; a state's tile, the keys of a chunk and three tiles of a chunk, in DELTA_TYPE
+// LDS    : an f32 matrix of a chunk, and one in DELTA_TYPE; a state's tile, the keys of a chunk and three tiles of a chunk, in
+//          DELTA_TYPE, 16 bytes of a row after the other but for an exclusive or with some bits of the row: lanes meet no bank
 // Needs  : DELTA_K a multiple of 64, at most 128; columns a multiple of TILE; rows of q and k aligned to 16 bytes; one decay for all
-//          rows of a state                                                                 checked by the launcher
+//          rows of a state; with DELTA_VEC 8 rows of v and out aligned to 16 bytes, of states to four elements
+//                                                                                          checked by the launcher
 // Numeric: sums, states, A and its inverse in f32, G in f64; T, P, U, v - e^G k S and, as it is read, S are rounded to DELTA_TYPE.
 //          The scale comes last: some units take subnormal operands for zeros. A NaN spoils its chunk and what is behind it. A head's
 //          bits depend on its own sequence alone
 //
-// Macros : as delta.h
+// Macros : as delta.h; DELTA_VEC: columns of one access of v and out, 8 or fewer: one at a time
 #define CHUNK 64
 #define WAVES 4
 #define THREADS (WAVES * ARCH_WAVE_SIZE)
@@ -22,35 +24,78 @@
 // Sides of the matrix unit's products, and of the blocks in which A is inverted.
 #define SIDE 16
 #define BLOCKS (CHUNK / SIDE)
-// Rows of matrices in LDS, apart so that lanes of a column meet few banks.
+// A row of 64 elements, or of DELTA_K, in pieces of 16 bytes.
+#define PIECE 8
+// Rows of matrices in LDS that a wave writes several of at once, apart so that these meet no bank.
+#if ARCH_MATRIX == ARCH_MATRIX_WMMA11
+#define FLOAT_ROW (CHUNK + 16)
+#define CHUNK_ROW (CHUNK + 16)
+#else
+#define FLOAT_ROW (CHUNK + 4)
 #define CHUNK_ROW (CHUNK + 8)
-#define KEY_ROW (DELTA_K + 8)
-#define FLOAT_ROW (CHUNK + 1)
+#endif
+
+// Two waves of a SIMD: the compiler would leave it one.
+#if RF_DEVICE_AMD
+#define RESIDENT __attribute__((amdgpu_waves_per_eu(2)))
+#else
+#define RESIDENT
+#endif
 
 typedef Mma<T, SIDE> M;
-typedef Fragment<T, SIDE> F;
+typedef Slab<T, SIDE> S;
 
 struct ChunkArgs {
     DeltaArgs all;
     T *t, *p;
     float* factors;
 };
-static_assert(sizeof(ChunkArgs) == 320, "as in delta.rs");
+static_assert(sizeof(ChunkArgs) == 328, "as in delta.rs");
 
-// Adds the product of rows that begin at `a` and columns that begin at `b`, LENGTH of both: the lane's own.
-template <int LENGTH> RF_FN void add_product(const T* a, const T* b, M::Accumulator& sum) {
+// Slabs of 32 k whose operands are under way at once.
+#define SLABS (ARCH_WAVE_SIZE == 64 ? 2 : 1)
+
+// A row in memory, and one in LDS whose pieces are turned: where a piece is.
+struct InMemory {
+    const T* row;
+    RF_FN const Chunk* piece(u32 n) const { return (const Chunk*)(row + n * PIECE); }
+};
+struct InLds {
+    const T* row;
+    u32 turn;
+    RF_FN const Chunk* piece(u32 n) const { return (const Chunk*)(row + (n ^ turn) * PIECE); }
+};
+
+// The lane's part of a row, 32 elements from `slab` on, in one of the turns that a product takes them in.
+template <class Row> RF_FN void read_operands(const Row& row, u32 slab, int phase, M::Operand (&to)[S::STEPS]) {
+    Chunk pieces[S::READS];
 #pragma unroll
-    for (int k = 0; k < LENGTH; k += F::GROUP) {
-        M::Operand left[F::STEPS], right[F::STEPS];
-        F::read(a + k, left);
-        F::read(b + k, right);
-#pragma unroll
-        for (int s = 0; s < F::STEPS; ++s) sum = M::run(left[s], right[s], sum);
-    }
+    for (int i = 0; i < S::READS; ++i)
+        pieces[i] = *row.piece(slab * 4 + (u32)(S::apart(phase, i) + S::chunk((int)(lane() / SIDE))));
+    S::operands(pieces, to);
 }
-// The lane's row of a fragment, and its first element there.
+// Adds the products of LINES rows with COUNT rows of equal length, LENGTH: the lane's own of each.
+template <int LENGTH, int LINES, int COUNT, class A, class B>
+RF_FN void add_products(const A (&a)[LINES], const B (&b)[COUNT], M::Accumulator (&sums)[COUNT][LINES]) {
+#pragma unroll SLABS
+    for (u32 slab = 0; slab < LENGTH / 32; ++slab)
+#pragma unroll
+        for (int phase = 0; phase < S::PHASES; ++phase) {
+            M::Operand left[LINES][S::STEPS], right[COUNT][S::STEPS];
+#pragma unroll
+            for (int l = 0; l < LINES; ++l) read_operands(a[l], slab, phase, left[l]);
+#pragma unroll
+            for (int n = 0; n < COUNT; ++n) read_operands(b[n], slab, phase, right[n]);
+#pragma unroll
+            for (int step = 0; step < S::STEPS; ++step)
+#pragma unroll
+                for (int n = 0; n < COUNT; ++n)
+#pragma unroll
+                    for (int l = 0; l < LINES; ++l) sums[n][l] = M::run(left[l][step], right[n][step], sums[n][l]);
+        }
+}
+// The lane's row of a fragment.
 RF_FN u32 line_of() { return lane() % SIDE; }
-RF_FN u32 part_of() { return (u32)F::offset((int)(lane() / SIDE)); }
 
 // A chunk's tokens.
 struct Chunk64 {
@@ -67,7 +112,8 @@ struct Chunk64 {
 
 // LDS of delta_chunks.
 struct Made {
-    float a[CHUNK][FLOAT_ROW], t[CHUNK][FLOAT_ROW];
+    float a[CHUNK][FLOAT_ROW];  // A, and then row after row of its blocks (1 + A)^-1
+    T p[CHUNK][CHUNK_ROW];
     double sums[CHUNK];  // G
     float g[CHUNK], beta[CHUNK], by_k[CHUNK], by_q[CHUNK];
 };
@@ -116,36 +162,31 @@ RF_FN void make_factors(const DeltaArgs& g, const Chunk64& chunk, u32 head, Made
     barrier();
 }
 
-// A into LDS, P into memory: a wave has a block's rows.
+// A and P into LDS: a wave has a block's rows.
 RF_FN void make_products(const ChunkArgs& g, const Chunk64& chunk, u32 head, Made& lds) {
     const DeltaArgs& all = g.all;
     const u32 wave = uniform(thread_x() / ARCH_WAVE_SIZE), key_head = all.group.divide(head);
-    const T* keys = all.k + (i64)key_head * all.k_head + part_of();
-    const u32 own = wave * SIDE + line_of();
-    const T* own_key = keys + chunk.token(own) * all.k_token;
-    const T* own_query = all.q + (i64)key_head * all.q_head + part_of() + chunk.token(own) * all.q_token;
-#pragma unroll
+    const T* keys = all.k + (i64)key_head * all.k_head;
+    const i64 own = chunk.token(wave * SIDE + line_of());
+    const InMemory rows[2] = {{keys + own * all.k_token}, {all.q + (i64)key_head * all.q_head + own * all.q_token}};
     for (u32 block = 0; block < BLOCKS; ++block) {
-        M::Accumulator of_keys = {}, of_queries = {};
+        M::Accumulator sums[1][2] = {};
         if (block <= wave) {
-            const T* other = keys + chunk.token(block * SIDE + line_of()) * all.k_token;
-            add_product<DELTA_K>(own_key, other, of_keys);
-            add_product<DELTA_K>(own_query, other, of_queries);
+            const InMemory other[1] = {{keys + chunk.token(block * SIDE + line_of()) * all.k_token}};
+            add_products<DELTA_K>(rows, other, sums);
         }
 #pragma unroll
         for (int v = 0; v < M::ACC; ++v) {
             const u32 i = wave * SIDE + (u32)M::row(v, (int)lane()), j = block * SIDE + (u32)M::column(v, (int)lane());
             const float decay = j <= i ? rf::exp((float)(lds.sums[i] - lds.sums[j])) * lds.by_k[j] : 0.0f;
-            lds.a[i][j] = j < i ? of_keys[v] * lds.beta[i] * lds.by_k[i] * decay : 0.0f;
-            if (i >= chunk.count) continue;
-            const i64 line = (i64)(chunk.first + i) * all.heads.divisor + head;
-            g.p[line * CHUNK + j] = cast<T>(j <= i ? of_queries[v] * lds.by_q[i] * decay : 0.0f);
+            lds.a[i][j] = j < i ? sums[0][0][v] * lds.beta[i] * lds.by_k[i] * decay : 0.0f;
+            lds.p[i][j] = cast<T>(j <= i ? sums[0][1][v] * lds.by_q[i] * decay : 0.0f);
         }
     }
     barrier();
 }
 
-// The inverse of each block of 1 + A on the diagonal: a lane has a column.
+// The inverse of each block of 1 + A on the diagonal, in its place: a lane has a column, and one wave whole blocks.
 RF_FN void invert_diagonal(Made& lds) {
     if (thread_x() < CHUNK) {
         const u32 first = thread_x() / SIDE * SIDE, column = thread_x() % SIDE;
@@ -155,36 +196,46 @@ RF_FN void invert_diagonal(Made& lds) {
             x[i] = column == (u32)i ? 1.0f : 0.0f;
 #pragma unroll
             for (int l = 0; l < i; ++l) x[i] = rf::fma(-lds.a[first + i][first + l], x[l], x[i]);
-            lds.t[first + i][first + column] = x[i];
         }
+#pragma unroll
+        for (int i = 0; i < SIDE; ++i) lds.a[first + i][first + column] = x[i];
     }
     barrier();
 }
 
-// (1 + A)^-1, block row after block row. A product that one is made of lies above the diagonal meanwhile.
+// The row of a block that a thread has of 16 on end; a wave's are those whose rows in LDS meet no bank.
+RF_FN u32 row_of(u32 n) {
+#if ARCH_MATRIX == ARCH_MATRIX_WMMA11
+    return n % SIDE;
+#else
+    return n % 4 * 4 + n / 4 % 4;
+#endif
+}
+
+// (1 + A)^-1, block row after block row in the place of A's. A product that one is made of lies above the diagonal meanwhile.
 RF_FN void invert(Made& lds) {
     invert_diagonal(lds);
     for (u32 row = 1; row < BLOCKS; ++row) {
         const u32 top = row * SIDE, elements = row * SIDE * SIDE;
         for (u32 n = thread_x(); n < elements; n += THREADS) {
-            const u32 i = n / SIDE % SIDE, block = n / (SIDE * SIDE) * SIDE, column = block + n % SIDE;
+            const u32 i = row_of(n / SIDE), block = n / (SIDE * SIDE) * SIDE, column = block + n % SIDE;
             float sum = 0.0f;
-            for (u32 l = block; l < top; ++l) sum = rf::fma(lds.a[top + i][l], lds.t[l][column], sum);
-            lds.t[block + i][top + n % SIDE] = sum;
+            for (u32 l = block; l < top; ++l) sum = rf::fma(lds.a[top + i][l], lds.a[l][column], sum);
+            lds.a[block + i][top + n % SIDE] = sum;
         }
         barrier();
         for (u32 n = thread_x(); n < elements; n += THREADS) {
-            const u32 i = n / SIDE % SIDE, block = n / (SIDE * SIDE) * SIDE;
+            const u32 i = row_of(n / SIDE), block = n / (SIDE * SIDE) * SIDE;
             float sum = 0.0f;
 #pragma unroll
-            for (u32 l = 0; l < SIDE; ++l) sum = rf::fma(lds.t[top + i][top + l], lds.t[block + l][top + n % SIDE], sum);
-            lds.t[top + i][block + n % SIDE] = -sum;
+            for (u32 l = 0; l < SIDE; ++l) sum = rf::fma(lds.a[top + i][top + l], lds.a[block + l][top + n % SIDE], sum);
+            lds.a[top + i][block + n % SIDE] = -sum;
         }
         barrier();
     }
 }
 
-extern "C" __global__ __launch_bounds__(THREADS) void delta_chunks(ChunkArgs g) {
+extern "C" __global__ __launch_bounds__(THREADS) RESIDENT void delta_chunks(ChunkArgs g) {
     alignas(16) __shared__ Made lds;
     const u32 number = g.all.heads.divide(group_x()), head = group_x() - number * g.all.heads.divisor;
     Sequence sequence;
@@ -198,8 +249,12 @@ extern "C" __global__ __launch_bounds__(THREADS) void delta_chunks(ChunkArgs g) 
         invert(lds);
         for (u32 e = thread_x(); e < chunk.count * CHUNK; e += THREADS) {
             const u32 i = e / CHUNK, j = e % CHUNK;
-            const float inverse = j / SIDE <= i / SIDE ? lds.t[i][j] * lds.beta[j] : 0.0f;
+            const float inverse = j / SIDE <= i / SIDE ? lds.a[i][j] * lds.beta[j] : 0.0f;
             g.t[((i64)(chunk.first + i) * g.all.heads.divisor + head) * CHUNK + j] = cast<T>(inverse);
+        }
+        for (u32 e = thread_x(); e < chunk.count * (CHUNK / PIECE); e += THREADS) {
+            const u32 i = e / (CHUNK / PIECE), j = e % (CHUNK / PIECE) * PIECE;
+            store<PIECE>(g.p + ((i64)(chunk.first + i) * g.all.heads.divisor + head) * CHUNK + j, load<PIECE>(&lds.p[i][j]));
         }
         if (thread_x() < chunk.count) {
             const u32 i = thread_x();
@@ -212,150 +267,252 @@ extern "C" __global__ __launch_bounds__(THREADS) void delta_chunks(ChunkArgs g) 
     }
 }
 
-// LDS of delta_walk: rows are columns of the state, of U and of v - e^G k S.
+// LDS of delta_walk: rows are columns of the state, of U and of v - e^G k S; of keys, channels.
 struct Walked {
-    alignas(16) T state[TILE][KEY_ROW];
-    alignas(16) T keys[DELTA_K][CHUNK_ROW];
-    alignas(16) T rest[TILE][CHUNK_ROW], u[TILE][CHUNK_ROW], u_last[TILE][CHUNK_ROW];
-    float factors[CHUNK][4];
+    union {
+        // What the chunk before has left, until U is known.
+        alignas(16) T state[TILE][DELTA_K];
+        struct { T u[TILE][CHUNK], u_last[TILE][CHUNK]; };
+    };
+    alignas(16) T keys[DELTA_K][CHUNK];
+    alignas(16) T rest[TILE][CHUNK];
 };
+// By what pieces of a row are turned: others for any rows that lanes take a piece of at once.
+RF_FN u32 turn_of(u32 n) { return n % 4 + ((n / 4 ^ n / 8) & 1) * 4; }
+RF_FN u32 key_turn(u32 row) { return (row ^ row / 8) % 8; }
+template <int LENGTH> RF_FN InLds in_lds(const T (&rows)[TILE][LENGTH], u32 n) {
+    const InLds row = {rows[n], turn_of(n)};
+    return row;
+}
+template <int LENGTH> RF_FN T& element(T (&rows)[TILE][LENGTH], u32 n, u32 at) {
+    return rows[n][(at / PIECE ^ turn_of(n)) * PIECE + at % PIECE];
+}
 
-// Products of a tile: a wave has a block's rows of a chunk and all columns; of the state 16 columns and half of the rows.
+// Products of a tile: a wave has 16 tokens and all columns of the state; of the state 16 columns and half of the rows.
 #define COLUMN_BLOCKS (TILE / SIDE)
 #define STATE_BLOCKS (DELTA_K / SIDE / 2)
 static_assert(WAVES == 2 * COLUMN_BLOCKS && WAVES == BLOCKS, "as waves share the work");
 
+// Which column of a tile the row of a fragment is: so that a lane's sums are of eight columns on end, or of four of a state.
+#if ARCH_MATRIX == ARCH_MATRIX_WMMA11
+RF_FN u32 column_of(u32 block, u32 row) { return block * SIDE + row % 2 * 8 + row / 2; }
+RF_FN u32 state_column_of(u32 block, u32 row) { return column_of(block, row); }
+#elif ARCH_MATRIX == ARCH_MATRIX_WMMA12
+RF_FN u32 column_of(u32 block, u32 row) { return block * SIDE + row; }
+RF_FN u32 state_column_of(u32 block, u32 row) { return block * SIDE + row; }
+#else
+RF_FN u32 column_of(u32 block, u32 row) { return row / 4 * 8 + block * 4 + row % 4; }
+RF_FN u32 state_column_of(u32 block, u32 row) { return block * SIDE + row; }
+#endif
+// The lane's sum of a column.
+RF_FN u32 own_column(int block, int v) { return column_of((u32)block, (u32)M::row(v, (int)lane())); }
+
 // Where a wave's part of the state's tile lies.
 struct StateAt {
-    u32 first_column, first_row;
+    u32 block, first_row;
     RF_FN void start() {
         const u32 wave = uniform(thread_x() / ARCH_WAVE_SIZE);
-        first_column = wave % COLUMN_BLOCKS * SIDE;
+        block = wave % COLUMN_BLOCKS;
         first_row = wave / COLUMN_BLOCKS * (DELTA_K / 2);
     }
-    RF_FN u32 column(int v) const { return first_column + (u32)M::row(v, (int)lane()); }
-    RF_FN u32 row(int block, int v) const { return first_row + block * SIDE + (u32)M::column(v, (int)lane()); }
+    RF_FN u32 column(int v) const { return state_column_of(block, (u32)M::row(v, (int)lane())); }
+    RF_FN u32 row(int n) const { return first_row + n * SIDE + line_of(); }
 };
 
-RF_FN void read_state(const DeltaArgs& g, const State* from, const StateAt& at, M::Accumulator (&sums)[STATE_BLOCKS]) {
+RF_FN void read_state(const DeltaArgs& g, const State* from, const StateAt& at, M::Accumulator (&sums)[STATE_BLOCKS][1]) {
 #pragma unroll
-    for (int block = 0; block < STATE_BLOCKS; ++block)
+    for (int n = 0; n < STATE_BLOCKS; ++n) {
+        const State* line = from + (i64)at.row(n) * g.state_row;
 #pragma unroll
-        for (int v = 0; v < M::ACC; ++v)
-            sums[block][v] = cast<float>(from[(i64)at.row(block, v) * g.state_row + (i64)at.column(v) * g.state_column]);
+        for (int v = 0; v < M::ACC; v += 4) {
+#if DELTA_VEC == 8
+            const Vec<State, 4> part = load<4>(line + at.column(v));
+#pragma unroll
+            for (int e = 0; e < 4; ++e) sums[n][0][v + e] = cast<float>(part[e]);
+#else
+#pragma unroll
+            for (int e = 0; e < 4; ++e) sums[n][0][v + e] = cast<float>(line[(i64)at.column(v + e) * g.state_column]);
+#endif
+        }
+    }
 }
-RF_FN void write_state(const DeltaArgs& g, State* to, const StateAt& at, const M::Accumulator (&sums)[STATE_BLOCKS]) {
+RF_FN void write_state(const DeltaArgs& g, State* to, const StateAt& at, const M::Accumulator (&sums)[STATE_BLOCKS][1]) {
 #pragma unroll
-    for (int block = 0; block < STATE_BLOCKS; ++block)
+    for (int n = 0; n < STATE_BLOCKS; ++n) {
+        State* line = to + (i64)at.row(n) * g.state_row;
 #pragma unroll
-        for (int v = 0; v < M::ACC; ++v)
-            to[(i64)at.row(block, v) * g.state_row + (i64)at.column(v) * g.state_column] = cast<State>((float)sums[block][v]);
+        for (int v = 0; v < M::ACC; v += 4) {
+#if DELTA_VEC == 8
+            Vec<State, 4> part;
+#pragma unroll
+            for (int e = 0; e < 4; ++e) part[e] = cast<State>((float)sums[n][0][v + e]);
+            store<4>(line + at.column(v), part);
+#else
+#pragma unroll
+            for (int e = 0; e < 4; ++e) line[(i64)at.column(v + e) * g.state_column] = cast<State>((float)sums[n][0][v + e]);
+#endif
+        }
+    }
 }
-RF_FN void show_state(const StateAt& at, const M::Accumulator (&sums)[STATE_BLOCKS], Walked& lds) {
+RF_FN void show_state(const StateAt& at, const M::Accumulator (&sums)[STATE_BLOCKS][1], Walked& lds) {
 #pragma unroll
-    for (int block = 0; block < STATE_BLOCKS; ++block)
+    for (int n = 0; n < STATE_BLOCKS; ++n)
 #pragma unroll
-        for (int v = 0; v < M::ACC; ++v) lds.state[at.column(v)][at.row(block, v)] = cast<T>((float)sums[block][v]);
+        for (int v = 0; v < M::ACC; ++v) element(lds.state, at.column(v), at.row(n)) = cast<T>((float)sums[n][0][v]);
 }
 
-// The keys of a chunk, turned, and its factors: zeros behind the last row.
-RF_FN void read_chunk(const ChunkArgs& g, const Chunk64& chunk, u32 head, Walked& lds) {
+// The keys of a chunk, rows as columns: zeros behind the last token. A thread has a piece of four tokens' rows; sixteen lanes side
+// by side have eight pieces of two times four tokens, and meet no bank.
+RF_FN void read_keys(const ChunkArgs& g, const Chunk64& chunk, u32 head, Walked& lds) {
     const DeltaArgs& all = g.all;
     const T* keys = all.k + (i64)all.group.divide(head) * all.k_head;
-    for (u32 n = thread_x(); n < CHUNK * DELTA_K / 8; n += THREADS) {
-        const u32 i = n % CHUNK, row = n / CHUNK * 8;
-        Vec<T, 8> part = load<8>(keys + chunk.token(i) * all.k_token + row);
+    for (u32 n = thread_x(); n < CHUNK * DELTA_K / PIECE / 4; n += THREADS) {
+        const u32 first = (n / 8 % 2 + n / (2 * DELTA_K / PIECE) * 2) * 4, row = (n % 8 + n / 16 % (DELTA_K / 64) * 8) * PIECE;
+        // As words: the compiler would take loads of elements apart.
+        Chunk parts[4];
 #pragma unroll
-        for (int e = 0; e < 8; ++e) lds.keys[row + e][i] = i < chunk.count ? part[e] : cast<T>(0.0f);
-    }
-    if (thread_x() < CHUNK) {
-        const u32 i = thread_x();
-        Vec<float, 4> factors = load<4>(g.factors + (chunk.token(i) * all.heads.divisor + head) * 4);
-        // Behind the last row nothing is taken into the state.
-        factors[2] = i < chunk.count ? factors[2] : 0.0f;
+        for (u32 i = 0; i < 4; ++i) {
+            parts[i] = *(const Chunk*)(keys + chunk.token(first + i) * all.k_token + row);
+            if (first + i >= chunk.count) parts[i] = 0;
+        }
 #pragma unroll
-        for (int e = 0; e < 4; ++e) lds.factors[i][e] = factors[e];
+        for (u32 e = 0; e < PIECE; ++e) {
+            const u32 word = e / 2, shift = e % 2 * 16;
+            Vec<u32, 2> across;
+#pragma unroll
+            for (u32 i = 0; i < 2; ++i)
+                across[i] = (parts[2 * i][word] >> shift & 0xffff) | (parts[2 * i + 1][word] >> shift << 16);
+            store<2>((u32*)&lds.keys[row + e][(first / PIECE ^ key_turn(row + e)) * PIECE + first % PIECE], across);
+        }
     }
     barrier();
 }
 
-// One chunk: the output, and the state behind it.
-RF_FN void walk(const ChunkArgs& g, const Chunk64& chunk, u32 head, u32 column, const StateAt& at, M::Accumulator (&sums)[STATE_BLOCKS],
-                Walked& lds) {
+// A lane's columns of one token's values or outputs, eight on end at a time: sum number e of them is of block e / SUMS.
+#define SUMS (ARCH_WAVE_SIZE == 64 ? 4 : 8)
+static_assert(M::ACC == SUMS, "as columns are shared out");
+RF_FN void read_values(const T* from, float (&to)[COLUMN_BLOCKS * SUMS]) {
+#pragma unroll
+    for (int n = 0; n < COLUMN_BLOCKS * SUMS; n += 8) {
+        const T* at = from + own_column(n / SUMS, 0);
+        Vec<T, 8> part;
+#if DELTA_VEC == 8
+        part = load<8>(at);
+#else
+#pragma unroll
+        for (int e = 0; e < 8; ++e) part[e] = at[e];
+#endif
+#pragma unroll
+        for (int e = 0; e < 8; ++e) to[n + e] = cast<float>(part[e]);
+    }
+}
+RF_FN void write_values(T* to, const float (&from)[COLUMN_BLOCKS * SUMS]) {
+#pragma unroll
+    for (int n = 0; n < COLUMN_BLOCKS * SUMS; n += 8) {
+        T* at = to + own_column(n / SUMS, 0);
+        Vec<T, 8> part;
+#pragma unroll
+        for (int e = 0; e < 8; ++e) part[e] = cast<T>(from[n + e]);
+#if DELTA_VEC == 8
+        store<8>(at, part);
+#else
+#pragma unroll
+        for (int e = 0; e < 8; ++e) at[e] = part[e];
+#endif
+    }
+}
+
+// One chunk: the output, and the state behind it. A lane has one token, and sums of its columns.
+RF_FN void walk(const ChunkArgs& g, const Chunk64& chunk, u32 head, u32 column, const StateAt& at,
+                M::Accumulator (&sums)[STATE_BLOCKS][1], Walked& lds) {
     const DeltaArgs& all = g.all;
-    const u32 wave = uniform(thread_x() / ARCH_WAVE_SIZE), key_head = all.group.divide(head);
-    const i64 own = chunk.token(wave * SIDE + line_of()), line = (own * all.heads.divisor + head) * CHUNK + part_of();
-    M::Accumulator of_keys[COLUMN_BLOCKS] = {}, of_queries[COLUMN_BLOCKS] = {}, u[COLUMN_BLOCKS] = {};
+    const u32 i = uniform(thread_x() / ARCH_WAVE_SIZE) * SIDE + line_of(), key_head = all.group.divide(head);
+    const i64 own = chunk.token(i), line = own * all.heads.divisor + head;
+    const Vec<float, 4> factors = load<4>(g.factors + line * 4);
+    InLds columns[COLUMN_BLOCKS];
+    float values[COLUMN_BLOCKS * SUMS];
+    read_values(all.v + own * all.v_token + (i64)head * all.v_head + column, values);
+    // Of keys, then of queries.
+    M::Accumulator of_rows[2][COLUMN_BLOCKS] = {};
+    const InMemory rows[2] = {{all.k + own * all.k_token + (i64)key_head * all.k_head},
+                              {all.q + own * all.q_token + (i64)key_head * all.q_head}};
 #pragma unroll
-    for (int c = 0; c < COLUMN_BLOCKS; ++c) {
-        const T* state = &lds.state[c * SIDE + line_of()][part_of()];
-        add_product<DELTA_K>(all.k + own * all.k_token + (i64)key_head * all.k_head + part_of(), state, of_keys[c]);
-        add_product<DELTA_K>(all.q + own * all.q_token + (i64)key_head * all.q_head + part_of(), state, of_queries[c]);
+    for (u32 c = 0; c < COLUMN_BLOCKS; ++c) columns[c] = in_lds(lds.state, column_of(c, line_of()));
+    add_products<DELTA_K>(columns, rows, of_rows);
+#pragma unroll
+    for (int c = 0; c < COLUMN_BLOCKS; ++c)
 #pragma unroll
         for (int v = 0; v < M::ACC; ++v) {
-            const u32 i = wave * SIDE + (u32)M::row(v, (int)lane()), n = c * SIDE + (u32)M::column(v, (int)lane());
-            const float value = cast<float>(all.v[chunk.token(i) * all.v_token + (i64)head * all.v_head + column + n]);
-            lds.rest[n][i] = cast<T>(value - of_keys[c][v] * lds.factors[i][0]);
+            element(lds.rest, own_column(c, v), i) = cast<T>(values[c * SUMS + v] - of_rows[0][c][v] * factors[0]);
+            of_rows[1][c][v] *= factors[1];
         }
-    }
+    barrier();
+    M::Accumulator u[1][COLUMN_BLOCKS] = {};
+    const InMemory t[1] = {{g.t + line * CHUNK}}, p[1] = {{g.p + line * CHUNK}};
+#pragma unroll
+    for (u32 c = 0; c < COLUMN_BLOCKS; ++c) columns[c] = in_lds(lds.rest, column_of(c, line_of()));
+    add_products<CHUNK>(columns, t, u);
+#pragma unroll
+    for (int c = 0; c < COLUMN_BLOCKS; ++c)
+#pragma unroll
+        for (int v = 0; v < M::ACC; ++v) {
+            element(lds.u, own_column(c, v), i) = cast<T>((float)u[0][c][v]);
+            // Behind the last row nothing is taken into the state.
+            element(lds.u_last, own_column(c, v), i) = cast<T>(i < chunk.count ? u[0][c][v] * factors[2] : 0.0f);
+            u[0][c][v] = of_rows[1][c][v];
+        }
     barrier();
 #pragma unroll
-    for (int c = 0; c < COLUMN_BLOCKS; ++c) {
-        add_product<CHUNK>(g.t + line, &lds.rest[c * SIDE + line_of()][part_of()], u[c]);
+    for (u32 c = 0; c < COLUMN_BLOCKS; ++c) columns[c] = in_lds(lds.u, column_of(c, line_of()));
+    add_products<CHUNK>(columns, p, u);
 #pragma unroll
-        for (int v = 0; v < M::ACC; ++v) {
-            const u32 i = wave * SIDE + (u32)M::row(v, (int)lane()), n = c * SIDE + (u32)M::column(v, (int)lane());
-            lds.u[n][i] = cast<T>((float)u[c][v]);
-            lds.u_last[n][i] = cast<T>(i < chunk.count ? u[c][v] * lds.factors[i][2] : 0.0f);
-            of_queries[c][v] *= lds.factors[i][1];
-        }
+    for (int n = 0; n < COLUMN_BLOCKS * SUMS; ++n) values[n] = u[0][n / SUMS][n % SUMS] * all.scale;
+    if (i < chunk.count) write_values(all.out + own * all.out_token + (i64)head * all.out_head + column, values);
+    const float decay = g.factors[((i64)(chunk.first + chunk.count - 1) * all.heads.divisor + head) * 4 + 3];
+    const InLds last[1] = {in_lds(lds.u_last, state_column_of(at.block, line_of()))};
+    InLds keys[STATE_BLOCKS];
+#pragma unroll
+    for (int n = 0; n < STATE_BLOCKS; ++n) {
+        const u32 row = at.row(n);
+        keys[n].row = lds.keys[row];
+        keys[n].turn = key_turn(row);
+#pragma unroll
+        for (int v = 0; v < M::ACC; ++v) sums[n][0][v] *= decay;
     }
+    add_products<CHUNK>(last, keys, sums);
     barrier();
-#pragma unroll
-    for (int c = 0; c < COLUMN_BLOCKS; ++c) {
-        add_product<CHUNK>(g.p + line, &lds.u[c * SIDE + line_of()][part_of()], of_queries[c]);
-#pragma unroll
-        for (int v = 0; v < M::ACC; ++v) {
-            const u32 i = wave * SIDE + (u32)M::row(v, (int)lane()), n = c * SIDE + (u32)M::column(v, (int)lane());
-            T* to = all.out + (i64)(chunk.first + i) * all.out_token + (i64)head * all.out_head + column + n;
-            if (i < chunk.count) *to = cast<T>(of_queries[c][v] * all.scale);
-        }
-    }
-    const float decay = lds.factors[chunk.count - 1][3];
-#pragma unroll
-    for (int block = 0; block < STATE_BLOCKS; ++block) {
-#pragma unroll
-        for (int v = 0; v < M::ACC; ++v) sums[block][v] *= decay;
-        add_product<CHUNK>(&lds.u_last[at.first_column + line_of()][part_of()],
-                           &lds.keys[at.first_row + block * SIDE + line_of()][part_of()], sums[block]);
-    }
     show_state(at, sums, lds);
     barrier();
 }
 
-extern "C" __global__ __launch_bounds__(THREADS) void delta_walk(ChunkArgs g) {
+extern "C" __global__ __launch_bounds__(THREADS) RESIDENT void delta_walk(ChunkArgs g) {
     __shared__ Walked lds;
     const DeltaArgs& all = g.all;
     const u32 line = all.tiles.divide(group_x()), column = (group_x() - line * all.tiles.divisor) * TILE;
     const u32 number = all.heads.divide(line), head = line - number * all.heads.divisor;
     Sequence sequence;
     sequence.read(all, number);
+    const u32 ROWS = THREADS / TILE, row = thread_x() / TILE;
+    T* own = all.out + (i64)head * all.out_head + column + thread_x() % TILE;
+    Spare spare;
+    spare.read(all);
+    for (u32 n = number * ROWS + row; n < spare.count; n += all.sequences * ROWS)
+        own[(i64)spare.token(n) * all.out_token] = cast<T>(0.0f);
     if (sequence.count == 0) return;
     if (!sequence.is_there) {
-        for (u32 n = thread_x(); n / TILE < sequence.count; n += THREADS)
-            all.out[(i64)(sequence.first + n / TILE) * all.out_token + (i64)head * all.out_head + column + n % TILE] = cast<T>(0.0f);
+        for (u32 n = row; n < sequence.count; n += ROWS) own[(i64)(sequence.first + n) * all.out_token] = cast<T>(0.0f);
         return;
     }
     const i64 place = (i64)head * all.state_head + (i64)column * all.state_column;
     StateAt at;
     at.start();
-    M::Accumulator sums[STATE_BLOCKS] = {};
+    M::Accumulator sums[STATE_BLOCKS][1] = {};
     if (sequence.continues) read_state(all, all.states + (i64)sequence.from * all.state_slot + place, at, sums);
     show_state(at, sums, lds);
     for (u32 n = 0; n * CHUNK < sequence.count; ++n) {
         Chunk64 chunk;
         chunk.read(sequence, n);
-        read_chunk(g, chunk, head, lds);
+        read_keys(g, chunk, head, lds);
         walk(g, chunk, head, column, at, sums, lds);
     }
     write_state(all, all.states + (i64)sequence.to * all.state_slot + place, at, sums);

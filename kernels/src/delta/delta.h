@@ -22,9 +22,11 @@ struct DeltaArgs {
     FastDiv tiles, heads, group;    // of value heads; group: value heads of a key head
     u32 tokens, slots, columns, normalises;
     float scale, bound;
-    u32 chunks;  // of the longest sequence
+    u32 chunks;     // of the longest sequence
+    u32 sequences;  // whose workgroups write zeros to the tokens of no sequence; 0: those are left as they are
+    u32 padding;
 };
-static_assert(sizeof(DeltaArgs) == 296, "as in delta.rs");
+static_assert(sizeof(DeltaArgs) == 304, "as in delta.rs");
 
 RF_FN float sigmoid(float x) { return 1.0f / (1.0f + rf::exp(-x)); }
 RF_FN float softplus(float x) { return x > 20.0f ? x : rf::log1p(rf::exp(x)); }
@@ -54,6 +56,27 @@ RF_FN float rate_of(const DeltaArgs& g, u32 head) {
 #endif
 }
 
+// A bound of sequences: a token that there is, or the one behind the last, whatever the starts say.
+RF_FN u32 start_of(const DeltaArgs& g, u32 number) {
+    const i32 start = g.starts[number];
+    return start < 0 ? 0 : (u32)start > g.tokens ? g.tokens : (u32)start;
+}
+
+// Tokens of no sequence that are to be written: before the first one's and behind the last one's.
+struct Spare {
+    u32 count, first, behind;
+
+    RF_FN void read(const DeltaArgs& g) {
+        count = first = behind = 0;
+        if (g.sequences == 0) return;
+        first = start_of(g, 0);
+        behind = start_of(g, g.sequences);
+        behind = behind < first ? first : behind;
+        count = first + g.tokens - behind;
+    }
+    RF_FN u32 token(u32 n) const { return n < first ? n : behind + n - first; }
+};
+
 // One sequence's tokens and slots.
 struct Sequence {
     u32 first, count;
@@ -61,10 +84,9 @@ struct Sequence {
     bool is_there, continues;
 
     RF_FN void read(const DeltaArgs& g, u32 number) {
-        const i32 most = (i32)g.tokens, begin = g.starts[number], end = g.starts[number + 1];
-        const i32 low = begin < 0 ? 0 : begin, high = end > most ? most : end;
-        first = (u32)low;
-        count = high > low ? (u32)(high - low) : 0;
+        const u32 end = start_of(g, number + 1);
+        first = start_of(g, number);
+        count = end > first ? end - first : 0;
         to = (u32)g.to[number];
         continues = !g.continues || g.continues[number] != 0;
         from = continues ? (u32)g.from[number] : to;

@@ -185,8 +185,11 @@ extern "C" __global__ __launch_bounds__(THREADS) void delta_steps(DeltaArgs g) {
     const u32 part = thread_x() % PARTS, row = part * EACH, column = tile * TILE + thread_x() / PARTS * COLUMNS;
     Sequence sequence;
     sequence.read(g, number);
-    if (sequence.count == 0) return;
     float o[COLUMNS] = {};
+    Spare spare;
+    spare.read(g);
+    for (u32 n = number * PARTS + part; n < spare.count; n += g.sequences * PARTS) write_out(g, spare.token(n), head, column, o);
+    if (sequence.count == 0) return;
     if (!sequence.is_there) {
         for (u32 t = part; t < sequence.count; t += PARTS) write_out(g, sequence.first + t, head, column, o);
         return;

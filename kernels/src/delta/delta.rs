@@ -2,6 +2,7 @@
 
 use bytemuck::{Pod, Zeroable};
 use rocfire_arch::{Arch, ArchInfo, Matrix};
+use rocfire_fusion::{Scalar, eager};
 use rocfire_hal::{Buffer, DType, Error, Source, Stream, Tensor, View, ViewMut};
 
 use crate::Result;
@@ -23,6 +24,8 @@ const THREADS_MAX: usize = u32::MAX as usize;
 const CHUNK: usize = 64;
 const WAVES: usize = 4;
 const CHUNK_CHANNELS: [usize; 2] = [64, 128];
+/// Columns of one access of values and outputs there.
+const CHUNK_VECTOR: usize = 8;
 /// f32 elements of a workspace for each token and head: two rows of 16-bit floats, and four factors.
 const WORKSPACE: usize = 2 * CHUNK / 2 + 4;
 const FLOATS: [DType; 3] = [DType::F32, DType::F16, DType::BF16];
@@ -92,6 +95,8 @@ pub struct DeltaParams {
     pub scale: Option<f64>,
     /// Whether each query and key is first divided by `sqrt(Σ x² + 10⁻⁶)`.
     pub normalises: bool,
+    /// Whether tokens of no sequence, before the first one's and behind the last one's, become zeros; else they are left as they are.
+    pub fills: bool,
 }
 
 /// f32 elements of a workspace for [`delta_rule`] at the most, 0 where it never takes one.
@@ -109,8 +114,9 @@ pub fn delta_workspace(inputs: &DeltaInputs<'_>) -> usize {
 ///
 /// # Shapes
 /// As [`DeltaInputs`] and [`DeltaStates`] say, keys of at most [`DELTA_K_MAX`] channels. `out`: as `v`. Tokens of no sequence are left
-/// as they are. A sequence of which a slot is negative or outside the pool gives zeros, and writes no state; one without tokens reads
-/// and writes nothing. `workspace`: f32, contiguous, at least [`delta_workspace`] elements; `None`: it is allocated.
+/// as they are, unless `params` says otherwise. A sequence of which a slot is negative or outside the pool gives zeros, and writes no
+/// state; one without tokens reads and writes nothing. `workspace`: f32, contiguous, at least [`delta_workspace`] elements; `None`: it
+/// is allocated where chunks are taken.
 /// # Types
 /// f32, f16 or bf16, one for `q`, `k`, `v` and `out`; states f32 or bf16.
 /// # Numerics
@@ -137,6 +143,10 @@ pub fn delta_rule(
         check_workspace(stream, inputs, given, [&states.pool, &out])?;
     }
     if call.groups == 0 {
+        if params.fills {
+            // Nobody has a token.
+            eager::fill(out, Scalar::Int(0))?;
+        }
         return Ok(());
     }
     static SOURCES: Sources<DeltaKey> = Sources::new();
@@ -201,7 +211,7 @@ fn check_workspace(stream: &Stream, inputs: &DeltaInputs<'_>, given: &View<'_>, 
 }
 
 /// Whether an architecture has products of 16 rows and columns in a type as `chunk.hip` wants them: operands straight from memory.
-fn has_products(info: &ArchInfo, dtype: DType) -> bool {
+pub(crate) fn has_products(info: &ArchInfo, dtype: DType) -> bool {
     dtype != DType::F32 && matches!(info.matrix, Matrix::Mfma(_) | Matrix::Wmma11 | Matrix::Wmma12)
 }
 
@@ -284,6 +294,14 @@ impl Call {
             && delta_workspace(inputs) > 0
             && channels.is_multiple_of(TILE)
             && vectors[1] == 16 / dtype.size_bytes();
+        let vector = if in_chunks && vectors[0] == COLUMNS && [v, out].into_iter().all(|view| whole(view, CHUNK_VECTOR))
+        {
+            CHUNK_VECTOR
+        } else if in_chunks {
+            1
+        } else {
+            vectors[0]
+        };
         let key = DeltaKey {
             dtype,
             state: pool.dtype(),
@@ -291,7 +309,7 @@ impl Call {
             channels: key_channels,
             form: gates.form,
             by_row: gates.by_row,
-            vector: vectors[0],
+            vector,
             key_vector: vectors[1],
             in_chunks,
         };
@@ -410,16 +428,17 @@ fn apart(
     Ok(())
 }
 
+/// Whether rows are whole accesses of so many elements.
+fn whole(view: &View<'_>, step: usize) -> bool {
+    let (extents, strides) = (view.shape(), view.layout().strides());
+    let last = extents.len() - 1;
+    let outer = extents[..last].iter().zip(strides).all(|(&extent, &stride)| extent < 2 || stride % step as i64 == 0);
+    let bytes = (step * view.dtype().size_bytes()).min(16) as u64;
+    outer && strides[last] == 1 && extents[last].is_multiple_of(step) && view.device_address().is_multiple_of(bytes)
+}
+
 /// Elements that one access moves: of values, outputs and states, and of queries, keys and decays of rows.
 fn vectors(inputs: &DeltaInputs<'_>, gates: &Gates<'_>, pool: &View<'_>, out: &View<'_>) -> [usize; 2] {
-    let whole = |view: &View<'_>, step: usize| {
-        let (extents, strides) = (view.shape(), view.layout().strides());
-        let last = extents.len() - 1;
-        let outer =
-            extents[..last].iter().zip(strides).all(|(&extent, &stride)| extent < 2 || stride % step as i64 == 0);
-        let bytes = (step * view.dtype().size_bytes()).min(16) as u64;
-        outer && strides[last] == 1 && extents[last].is_multiple_of(step) && view.device_address().is_multiple_of(bytes)
-    };
     let of_columns = [&inputs.v, pool, out].iter().all(|view| whole(view, COLUMNS));
     let of_keys = |step: usize| {
         let each = inputs.q.shape()[2].div_ceil(PARTS);
@@ -483,6 +502,8 @@ fn args(
         scale: params.scale.unwrap_or_else(|| 1.0 / (key_channels as f64).sqrt()) as f32,
         bound: gates.bound as f32,
         chunks: inputs.longest.div_ceil(CHUNK).clamp(1, GRID_YZ_MAX) as u32,
+        sequences: if params.fills { inputs.starts.len() as u32 - 1 } else { 0 },
+        padding: 0,
     }
 }
 
@@ -533,8 +554,8 @@ pub(crate) fn sources(arch: Arch, dtype: DType) -> impl Iterator<Item = (&'stati
         let (gate, state) = if form == Form::Given { (DType::F32, DType::F32) } else { (dtype, DType::BF16) };
         let key_vector = 16 / dtype.size_bytes();
         let of = move |in_chunks| {
-            let key =
-                DeltaKey { dtype, state, gate, channels: 128, form, by_row, vector: COLUMNS, key_vector, in_chunks };
+            let vector = if in_chunks { CHUNK_VECTOR } else { COLUMNS };
+            let key = DeltaKey { dtype, state, gate, channels: 128, form, by_row, vector, key_vector, in_chunks };
             (OP, source(key))
         };
         let chunks = !by_row && has_products(arch.info(), dtype);
@@ -586,8 +607,10 @@ struct DeltaArgs {
     scale: f32,
     bound: f32,
     chunks: u32,
+    sequences: u32,
+    padding: u32,
 }
-const _: () = assert!(size_of::<DeltaArgs>() == 296);
+const _: () = assert!(size_of::<DeltaArgs>() == 304);
 
 /// `ChunkArgs` of `chunk.hip`.
 #[repr(C)]
@@ -598,7 +621,7 @@ struct ChunkArgs {
     p: u64,
     factors: u64,
 }
-const _: () = assert!(size_of::<ChunkArgs>() == 320);
+const _: () = assert!(size_of::<ChunkArgs>() == 328);
 
 #[cfg(test)]
 mod tests;

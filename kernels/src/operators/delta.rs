@@ -1,6 +1,5 @@
 //! The gated delta rule as a value: it has no gradient.
 
-use rocfire_fusion::{Scalar, eager};
 use rocfire_hal::{DType, Stream, Tensor};
 
 use super::tokens::of_type;
@@ -36,6 +35,7 @@ impl DeltaForm {
 /// says, slots to write and which sequences go on: whole numbers of any type. The outputs are the pool and, like the values, what
 /// tokens read; it is zeros for tokens of no sequence. `longest` is at least the tokens of the longest sequence. There is no gradient.
 pub fn delta_rule(form: DeltaForm, params: DeltaParams, longest: usize) -> Operator {
+    let params = DeltaParams { fills: true, ..params };
     let run = move |stream: &Stream, inputs: &[Tensor], outputs: &mut [Tensor]| {
         let [pool, out] = outputs else { unreachable!("two outputs were described") };
         let rows = inputs[1..4].iter().map(with_rows).collect::<crate::Result<Vec<_>>>()?;
@@ -66,7 +66,6 @@ pub fn delta_rule(form: DeltaForm, params: DeltaParams, longest: usize) -> Opera
         let from = whole[1].view();
         let to = next(form.moves).unwrap_or(from);
         let states = DeltaStates { pool: pool.view_mut(), from, to, continues: next(form.has_continues) };
-        eager::fill(out.view_mut(), Scalar::Int(0))?;
         launch_delta_rule(stream, &read, &params, states, out.view_mut(), None)
     };
     let outputs = |inputs: &[super::Spec]| vec![inputs[0].clone(), inputs[3].clone()];

@@ -34,6 +34,8 @@ struct Spec {
     by_row: bool,
     normalises: bool,
     scale: Option<f64>,
+    /// Whether zeros are asked for where tokens are nobody's.
+    fills: bool,
     /// Elements, heads of the pool and tokens that are nobody's, between and around those that are read: no row is aligned.
     pad: usize,
     /// Whether a state's columns lie side by side in memory, and not its rows.
@@ -54,6 +56,7 @@ const PLAIN: Spec = Spec {
     by_row: false,
     normalises: true,
     scale: None,
+    fills: false,
     pad: 0,
     across: false,
     moves: false,
@@ -61,12 +64,12 @@ const PLAIN: Spec = Spec {
 };
 
 /// No token, one, around a chunk, several chunks; channels below a lane's, beside a power of two, of more than one tile.
-const SIZES: [Spec; 18] = [
+const SIZES: [Spec; 20] = [
     Spec { lengths: &[1], heads: 1, depths: [1, 1], ..PLAIN },
     PLAIN,
     Spec { lengths: &[0, 1, 63, 65], depths: [128, 128], ..PLAIN },
     Spec { lengths: &[64, 3], heads: 3, key_heads: 3, depths: [60, 60], normalises: false, scale: Some(0.1), ..PLAIN },
-    Spec { lengths: &[2, 2, 2, 7], odd: true, moves: true, pad: 1, ..PLAIN },
+    Spec { lengths: &[2, 2, 2, 7], odd: true, moves: true, pad: 1, fills: true, ..PLAIN },
     Spec { lengths: &[1, 1, 1, 1], heads: 4, key_heads: 2, depths: [128, 128], form: Form::Made, odd: true, ..PLAIN },
     Spec { lengths: &[70, 1], form: Form::Made, depths: [128, 64], across: true, ..PLAIN },
     Spec { lengths: &[65], by_row: true, depths: [128, 128], ..PLAIN },
@@ -87,7 +90,10 @@ const SIZES: [Spec; 18] = [
         heads: 1,
         ..PLAIN
     },
+    // Rows at multiples of 16 bytes all the same.
+    Spec { lengths: &[66, 0, 64], odd: true, heads: 1, depths: [64, 32], pad: 8, fills: true, ..PLAIN },
     Spec { lengths: &[], ..PLAIN },
+    Spec { lengths: &[], pad: 2, fills: true, ..PLAIN },
 ];
 
 const FLOATS: [DType; 3] = [DType::F32, DType::F16, DType::BF16];
@@ -110,21 +116,25 @@ pub fn cases() -> Vec<Case> {
 
 /// Sequences of any lengths.
 pub fn drawn(draw: &mut Draw<'_>) -> Case {
-    let lengths: Vec<usize> = (0..1 + draw.below(3)).map(|_| draw.pick(&[1, 0, 2, 3, 63, 64, 65, 129])).collect();
+    // Half of the time what is taken in chunks, unless rows are not aligned.
+    let in_chunks = draw.flag();
+    let lengths: &[usize] = if in_chunks { &[65, 64, 1, 0, 129, 200] } else { &[1, 0, 2, 3, 63, 64, 65, 129] };
+    let lengths: Vec<usize> = (0..1 + draw.below(3)).map(|_| draw.pick(lengths)).collect();
     let key_heads = 1 + draw.below(3);
-    let dtype = FLOATS[draw.below(3)];
+    let dtype = if in_chunks { draw.pick(&FLOATS[1..]) } else { draw.pick(&FLOATS) };
     let bits16 = dtype == DType::BF16 && draw.flag();
     let spec = Spec {
         lengths: forever(&lengths),
         key_heads,
         heads: key_heads * (1 + draw.below(3)),
-        depths: [draw.extent(129), draw.extent(129)],
+        depths: if in_chunks { [draw.pick(&[64, 128]), 32] } else { [draw.extent(129), draw.extent(129)] },
         state: if bits16 { DType::BF16 } else { DType::F32 },
         form: draw.pick(&[Form::Given, Form::Made, Form::Bounded(-3.0)]),
-        by_row: draw.flag(),
+        by_row: !in_chunks && draw.flag(),
         normalises: draw.flag(),
         scale: None,
-        pad: draw.below(3),
+        fills: draw.flag(),
+        pad: draw.pick(&[0, 0, 1, 2, 8]),
         across: draw.flag(),
         moves: draw.flag(),
         odd: draw.flag(),
@@ -190,6 +200,7 @@ impl Spec {
             (self.by_row, " by row"),
             (self.normalises, " normalised"),
             (self.scale.is_some(), " scaled"),
+            (self.fills, " filled"),
             (self.pad > 0, " padded"),
             (self.across, " across"),
             (self.moves, " moved"),
@@ -275,7 +286,7 @@ impl Spec {
             longest: self.longest(),
         };
         let mut params = DeltaParams::default();
-        (params.scale, params.normalises) = (self.scale, self.normalises);
+        (params.scale, params.normalises, params.fills) = (self.scale, self.normalises, self.fills);
         let layout = pool.layout().slice(1, 0, self.heads, 1)?;
         let mut states = pool.with_layout(if self.across { layout.swap(2, 3)? } else { layout })?;
         let states = DeltaStates {
@@ -302,6 +313,9 @@ fn oracle(spec: &Spec, inputs: &[Array]) -> [Vec<f64>; 2] {
     let (row, [keys, columns], width) = (spec.row(), spec.depths, spec.depths[1] + spec.pad);
     let mut pool = inputs[9].values.clone();
     let mut out = vec![UNTOUCHED; spec.tokens() * spec.heads * width];
+    if spec.fills {
+        out.chunks_mut(width).for_each(|row| row[..columns].fill(0.0));
+    }
     let scale = spec.scale.unwrap_or(1.0 / (keys as f64).sqrt());
     let mut first = spec.pad;
     for (sequence, &length) in spec.lengths.iter().enumerate() {

@@ -111,10 +111,12 @@ impl Fixture {
         };
         let states = DeltaStates { pool: pool.view_mut(), from: slots.view(), to: slots.view(), continues: None };
         let mut out = Tensor::empty(&self.device, &[tokens, HEADS, CHANNELS], self.dtype).unwrap();
-        let before = self.device.launches();
-        let params = DeltaParams { scale: None, normalises: true };
+        let (before, blocks) = (self.device.launches(), self.device.memory().blocks);
+        let params = DeltaParams { normalises: true, ..DeltaParams::default() };
         delta_rule(self.device.stream(), &inputs, &params, states, out.view_mut(), None).unwrap();
         assert_eq!(self.device.launches() - before, self.launches());
+        // A workspace only where chunks are taken.
+        assert_eq!(self.device.memory().blocks - blocks, self.launches() - 1);
         let (out, row) = (read(&out), HEADS * CHANNELS);
         starts.windows(2).map(|of| out[of[0] as usize * row..of[1] as usize * row].to_vec()).collect()
     }

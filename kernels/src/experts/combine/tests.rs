@@ -40,7 +40,7 @@ fn arguments_that_do_not_fit_are_told_by_name() {
         assert!(error.to_string().contains(arg), "{arg}: {error}");
     };
     let of = |shape: &[usize], dtype: DType| Tensor::empty(&device, shape, dtype).unwrap();
-    told("rows", &|all| all[0] = of(&[4, 3], DType::I32));
+    told("combine has no i32 kernel", &|all| all[0] = of(&[4, 3], DType::I32));
     told("y", &|all| all[5] = of(&[2, 4], DType::F32));
     told("y", &|all| all[5] = of(&[2, 3], DType::F64));
     told("places", &|all| all[1] = of(&[3, 2], DType::I32));

@@ -1,0 +1,436 @@
+//! Layers with states by slot against the same written out token by token in f64: values, states over two calls, slots, bits,
+//! messages.
+
+mod common;
+
+use candle_core::DType::{BF16, F16, F32, I64, U8};
+use candle_core::{DType, Device, Result, Tensor, Var};
+use common::{Inputs, gpu, numbers};
+use rocfire_candle::{DeltaGates, DeltaParams, ScanInputs, StateSequences, causal_conv, delta_rule, selective_scan};
+
+/// Slots of a pool; no sequence has the one in the middle.
+const POOL: usize = 3;
+
+/// One forward: sequences of slots 2 and 0, tokens of nobody behind them.
+#[derive(Clone, Copy)]
+struct Step {
+    starts: [usize; 3],
+    tokens: usize,
+    /// Which of them begin; `None`: both go on.
+    fresh: Option<[bool; 2]>,
+}
+
+const SLOTS: [usize; 2] = [2, 0];
+/// The second sequence begins, then both go on.
+const STEPS: [Step; 2] = [
+    Step { starts: [0, 5, 8], tokens: 9, fresh: Some([false, true]) },
+    Step { starts: [0, 1, 4], tokens: 6, fresh: None },
+];
+
+/// A step's tensors, of other types of whole numbers in each.
+struct Told {
+    starts: Tensor,
+    slots: Tensor,
+    fresh: Option<Tensor>,
+}
+
+impl Told {
+    fn new(step: Step, device: &Device) -> Told {
+        let starts = Tensor::new(step.starts.map(|start| start as i64).as_slice(), device).unwrap();
+        let slots = Tensor::new(SLOTS.map(|slot| slot as u32).as_slice(), device).unwrap();
+        // An operator makes them, and nobody reads them.
+        let fresh = step.fresh.map(|fresh| Tensor::new(fresh.map(u32::from).as_slice(), device).unwrap().gt(0_u32));
+        let fresh = fresh.map(|fresh| fresh.unwrap());
+        Told { starts: if step.fresh.is_some() { starts } else { starts.to_dtype(DType::U32).unwrap() }, slots, fresh }
+    }
+
+    fn of(&self) -> StateSequences<'_> {
+        StateSequences { starts: &self.starts, slots: &self.slots, fresh: self.fresh.as_ref() }
+    }
+}
+
+/// Goes through the sequences token by token: `token` gives its row and changes the state. Zeros for tokens of nobody.
+fn written_out(
+    step: Step,
+    pool: &mut [f64],
+    width: usize,
+    mut token: impl FnMut(usize, &mut [f64]) -> Vec<f64>,
+) -> Vec<f64> {
+    let len = pool.len() / POOL;
+    let mut out = vec![0.0; step.tokens * width];
+    for sequence in 0..SLOTS.len() {
+        let state = &mut pool[SLOTS[sequence] * len..][..len];
+        if step.fresh.is_some_and(|fresh| fresh[sequence]) {
+            state.fill(0.0);
+        }
+        for at in step.starts[sequence]..step.starts[sequence + 1] {
+            out[at * width..][..width].copy_from_slice(&token(at, state));
+        }
+    }
+    out
+}
+
+/// How far a number that is rounded once may be from what it is, of it or of 1.
+fn once(dtype: DType) -> f64 {
+    match dtype {
+        F16 => 1e-3,
+        BF16 => 8e-3,
+        _ => 2e-5,
+    }
+}
+
+fn close(what: &str, got: &Tensor, expected: &[f64], tolerance: f64) {
+    let got = numbers(got);
+    assert_eq!(got.len(), expected.len(), "{what}");
+    for (at, (got, want)) in got.iter().zip(expected).enumerate() {
+        assert!(
+            (got - want).abs() <= tolerance * want.abs().max(1.0),
+            "{what}: element {at} is {got}, expected {want}"
+        );
+    }
+}
+
+fn silu(x: f64) -> f64 {
+    x * sigmoid(x)
+}
+
+fn sigmoid(x: f64) -> f64 {
+    1.0 / (1.0 + (-x).exp())
+}
+
+fn softplus(x: f64) -> f64 {
+    x.exp().ln_1p()
+}
+
+/// What a layer has read: each tensor's numbers.
+type Numbers = Vec<Vec<f64>>;
+
+/// A layer: its inputs for a number of tokens, what runs it, the same written out, and how near they are.
+struct Layer<'a> {
+    name: &'a str,
+    pool: &'a [usize],
+    /// Elements of a token's row.
+    width: usize,
+    state: DType,
+    tolerance: [f64; 2],
+    make: &'a dyn Fn(&Inputs, usize) -> Vec<Tensor>,
+    run: &'a dyn Fn(&Tensor, &[Tensor], &StateSequences<'_>) -> Result<Tensor>,
+    token: &'a dyn Fn(&Numbers, usize, &mut [f64]) -> Vec<f64>,
+}
+
+/// Both steps, twice: results, states, and their bits. What was made of states before is as it was, and so is the slot of nobody.
+fn check(layer: &Layer<'_>) {
+    let both = || {
+        let inputs = Inputs::new(&gpu(), 1);
+        let pool = inputs.make(layer.pool, layer.state).unwrap();
+        let mut expected = numbers(&pool);
+        let len = expected.len() / POOL;
+        // Neither has been read: it waits to be launched when the pool changes.
+        let states = pool.affine(0.5, 0.0).unwrap();
+        let before = states.affine(2.0, 0.0).unwrap();
+        expected.iter_mut().for_each(|x| *x /= 2.0);
+        let first = expected.clone();
+        let mut bits = Vec::new();
+        for (turn, step) in STEPS.into_iter().enumerate() {
+            let made = (layer.make)(&inputs, step.tokens);
+            let told = Told::new(step, inputs.device());
+            let out = (layer.run)(&states, &made, &told.of()).unwrap();
+            // What it gives is an input like another.
+            let twice = (&out * 2.0).unwrap();
+            let made: Numbers = made.iter().map(numbers).collect();
+            let want = written_out(step, &mut expected, layer.width, |at, state| (layer.token)(&made, at, state));
+            let what = format!("{}, step {turn}", layer.name);
+            close(&what, &out, &want, layer.tolerance[0]);
+            assert_eq!(numbers(&twice), numbers(&out).iter().map(|x| 2.0 * x).collect::<Vec<_>>(), "{what}");
+            close(&format!("{what}, states"), &states, &expected, layer.tolerance[1]);
+            bits.push([numbers(&out), numbers(&states)]);
+        }
+        assert_eq!(numbers(&states)[len..2 * len], first[len..2 * len], "{}: the slot of nobody", layer.name);
+        assert_ne!(numbers(&states), first, "{}: states stay", layer.name);
+        assert_eq!(numbers(&before), first.iter().map(|x| 2.0 * x).collect::<Vec<_>>(), "{}: before", layer.name);
+        bits
+    };
+    assert_eq!(both(), both(), "{}: bits", layer.name);
+}
+
+/// A matrix whose axes an operator has swapped, and nobody has read.
+fn swapped(inputs: &Inputs, [rows, columns]: [usize; 2], dtype: DType) -> Tensor {
+    (inputs.range(&[columns, rows], dtype, -1.0, 1.0).unwrap() * 2.0).unwrap().t().unwrap()
+}
+
+#[test]
+fn causal_convolutions_go_on_where_they_were() {
+    let dim = 6;
+    for (dtype, state, w) in [(F32, F32, 4), (F16, F16, 3), (BF16, BF16, 2), (BF16, F32, 4)] {
+        for (is_silu, has_bias) in [(true, true), (false, false)] {
+            let make = |inputs: &Inputs, tokens: usize| {
+                let of_x = swapped(inputs, [tokens, dim], dtype);
+                let weight = inputs.range(&[dim, w], dtype, -1.0, 1.0).unwrap();
+                vec![of_x, weight, inputs.range(&[dim], dtype, -1.0, 1.0).unwrap()]
+            };
+            let token = |made: &Numbers, at: usize, state: &mut [f64]| {
+                let row = (0..dim).map(|c| {
+                    let window = &mut state[c * (w - 1)..][..w - 1];
+                    let x = made[0][at * dim + c];
+                    let sum: f64 = window.iter().chain([&x]).zip(&made[1][c * w..]).map(|(x, weight)| x * weight).sum();
+                    window.rotate_left(1);
+                    window[w - 2] = x;
+                    let sum = sum + if has_bias { made[2][c] } else { 0.0 };
+                    if is_silu { silu(sum) } else { sum }
+                });
+                row.collect()
+            };
+            check(&Layer {
+                name: &format!("causal_conv {dtype:?}, states {state:?}, {w} taps"),
+                pool: &[POOL, dim, w - 1],
+                width: dim,
+                state,
+                // States are inputs as they were.
+                tolerance: [once(dtype), 0.0],
+                make: &make,
+                run: &|states, made, of| {
+                    causal_conv(states, &made[0], &made[1], has_bias.then_some(&made[2]), of, is_silu)
+                },
+                token: &token,
+            });
+        }
+    }
+}
+
+#[test]
+fn scans_go_on_where_they_were() {
+    let (dim, n, groups) = (6, 5, 2);
+    for (dtype, state) in [(F32, F32), (F16, F32), (BF16, F32), (BF16, BF16)] {
+        for is_whole in [true, false] {
+            let make = |inputs: &Inputs, tokens: usize| {
+                let of = |shape: &[usize], dtype| inputs.range(shape, dtype, -1.0, 1.0).unwrap();
+                let a = of(&[dim, n], F32).abs().unwrap().neg().unwrap();
+                let (x, dt) = (swapped(inputs, [tokens, dim], dtype), of(&[tokens, dim], dtype));
+                // Steps that are not made positive are so by themselves.
+                let dt = if is_whole { dt } else { dt.abs().unwrap() };
+                let [b, c] = [(); 2].map(|()| of(&[tokens, groups, n], dtype));
+                vec![x, dt, a, b, c, of(&[dim], dtype), of(&[tokens, dim], dtype), of(&[dim], dtype)]
+            };
+            let token = |made: &Numbers, at: usize, state: &mut [f64]| {
+                let [x, dt, a, b, c, d, z, bias] = &made[..] else { unreachable!("eight were made") };
+                let row = (0..dim).map(|channel| {
+                    let own = at * dim + channel;
+                    let step = if is_whole { softplus(dt[own] + bias[channel]) } else { dt[own] };
+                    let group = (at * groups + channel / (dim / groups)) * n;
+                    let mut sum = if is_whole { d[channel] * x[own] } else { 0.0 };
+                    for number in 0..n {
+                        let s = &mut state[channel * n + number];
+                        *s = (step * a[channel * n + number]).exp() * *s + step * b[group + number] * x[own];
+                        sum += c[group + number] * *s;
+                    }
+                    if is_whole { sum * silu(z[own]) } else { sum }
+                });
+                row.collect()
+            };
+            let run = |states: &Tensor, made: &[Tensor], of: &StateSequences<'_>| {
+                let [x, dt, a, b, c, d, z, dt_bias] = made else { unreachable!("eight were made") };
+                let [d, z, dt_bias] = [d, z, dt_bias].map(|of| is_whole.then_some(of));
+                selective_scan(states, &ScanInputs { x, dt, a, b, c, d, z, dt_bias, is_softplus: is_whole }, of)
+            };
+            check(&Layer {
+                name: &format!("selective_scan {dtype:?}, states {state:?}, {is_whole}"),
+                pool: &[POOL, dim, n],
+                width: dim,
+                state,
+                tolerance: [once(dtype), 2.0 * once(state)],
+                make: &make,
+                run: &run,
+                token: &token,
+            });
+        }
+    }
+}
+
+/// How gates of a delta rule come in.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Form {
+    Given,
+    ByRow,
+    Made,
+}
+
+/// The delta rule of one key head and two heads.
+fn delta(dtype: DType, state: DType, form: Form, [keys, columns]: [usize; 2], normalises: bool, longest: usize) {
+    const HEADS: usize = 2;
+    let scale = 0.25;
+    let make = |inputs: &Inputs, tokens: usize| {
+        let of = |shape: &[usize], dtype, most: f64| inputs.range(shape, dtype, -most, most).unwrap();
+        let short = 1.5 / (keys as f64).sqrt();
+        let [q, k] = [(); 2].map(|()| of(&[tokens, 1, keys], dtype, short));
+        // Columns of a row of all.
+        let wide = of(&[tokens, HEADS, columns + 8], dtype, 1.0).affine(2.0, 0.0).unwrap();
+        let v = wide.narrow(2, 8, columns).unwrap();
+        let gates = match form {
+            Form::Given => vec![
+                of(&[tokens, HEADS], F32, 1.0).abs().unwrap().neg().unwrap(),
+                of(&[tokens, HEADS], F32, 0.5).affine(1.0, 0.5).unwrap(),
+            ],
+            Form::ByRow => vec![
+                of(&[tokens, HEADS, keys], F32, 1.0).abs().unwrap().neg().unwrap(),
+                of(&[tokens, HEADS], F32, 0.5).affine(1.0, 0.5).unwrap(),
+            ],
+            Form::Made => {
+                let made = [(); 2].map(|()| of(&[tokens, HEADS], dtype, 1.0));
+                made.into_iter().chain([(); 2].map(|()| of(&[HEADS], F32, 1.0))).collect()
+            }
+        };
+        [q, k, v].into_iter().chain(gates).collect()
+    };
+    let token = |made: &Numbers, at: usize, pool: &mut [f64]| {
+        let direction = |x: &[f64]| {
+            let norm = if normalises { (x.iter().map(|x| x * x).sum::<f64>() + 1e-6).sqrt() } else { 1.0 };
+            x.iter().map(|x| x / norm).collect::<Vec<f64>>()
+        };
+        let [q, k] = [0, 1].map(|of| direction(&made[of][at * keys..][..keys]));
+        let mut row = Vec::new();
+        for head in 0..HEADS {
+            let own = at * HEADS + head;
+            let log = |key: usize| match form {
+                Form::Given => made[3][own],
+                Form::ByRow => made[3][own * keys + key],
+                Form::Made => -made[5][head].exp() * softplus(made[3][own] + made[6][head]),
+            };
+            let beta = if form == Form::Made { sigmoid(made[4][own]) } else { made[4][own] };
+            let state = &mut pool[head * keys * columns..][..keys * columns];
+            (0..keys).for_each(|key| state[key * columns..][..columns].iter_mut().for_each(|s| *s *= log(key).exp()));
+            for column in 0..columns {
+                let old: f64 = (0..keys).map(|key| state[key * columns + column] * k[key]).sum();
+                let u = beta * (made[2][own * columns + column] - old);
+                (0..keys).for_each(|key| state[key * columns + column] += k[key] * u);
+                row.push((0..keys).map(|key| state[key * columns + column] * q[key]).sum::<f64>() * scale);
+            }
+        }
+        row
+    };
+    let run = |states: &Tensor, made: &[Tensor], of: &StateSequences<'_>| {
+        let gates = match form {
+            Form::Made => DeltaGates::Made([&made[3], &made[4]], [&made[5], &made[6]]),
+            _ => DeltaGates::Given(&made[3], &made[4]),
+        };
+        let mut params = DeltaParams::default();
+        (params.scale, params.normalises) = (Some(scale), normalises);
+        delta_rule(states, [&made[0], &made[1], &made[2]], gates, of, longest, params)
+    };
+    // Chunks round what they multiply.
+    let is_chunked = longest > 64 && dtype != F32;
+    let tolerance = if is_chunked { [2.0 * once(dtype); 2] } else { [once(dtype), 2.0 * once(state)] };
+    check(&Layer {
+        name: &format!("delta_rule {dtype:?}, states {state:?}, {form:?}, {keys}x{columns}, longest {longest}"),
+        pool: &[POOL, HEADS, keys, columns],
+        width: HEADS * columns,
+        state,
+        tolerance,
+        make: &make,
+        run: &run,
+        token: &token,
+    });
+}
+
+#[test]
+fn the_delta_rule_goes_on_where_it_was() {
+    for form in [Form::Given, Form::ByRow, Form::Made] {
+        for (dtype, state) in [(F32, F32), (F16, F32), (BF16, F32), (BF16, BF16)] {
+            delta(dtype, state, form, [8, 32], form != Form::Given, 5);
+        }
+    }
+    delta(F32, F32, Form::Made, [5, 7], true, 9);
+}
+
+#[test]
+fn the_delta_rule_in_chunks_goes_on_where_it_was() {
+    // It is told of longer sequences than there are.
+    for (dtype, form) in [(F16, Form::Given), (BF16, Form::Made)] {
+        delta(dtype, F32, form, [64, 32], true, 65);
+        delta(dtype, F32, form, [64, 32], false, 200);
+    }
+}
+
+/// Inputs of a call of the delta rule with one token for each sequence.
+fn plain() -> (Inputs, Tensor, [Tensor; 3], [Tensor; 2]) {
+    let inputs = Inputs::new(&gpu(), 1);
+    let of = |shape: &[usize]| inputs.make(shape, F32).unwrap();
+    let qkv = [of(&[2, 1, 8]), of(&[2, 1, 8]), of(&[2, 2, 32])];
+    let (pool, gates) = (of(&[POOL, 2, 8, 32]), [of(&[2, 2]), of(&[2, 2])]);
+    (inputs, pool, qkv, gates)
+}
+
+#[test]
+fn a_sequence_of_no_slot_leaves_nothing_behind() {
+    let (inputs, pool, [q, k, v], [g, beta]) = plain();
+    let before = numbers(&pool);
+    let starts = Tensor::new(&[0_u32, 1, 2], inputs.device()).unwrap();
+    let slots = Tensor::new(&[-1_i64, -7], inputs.device()).unwrap();
+    let of = StateSequences { starts: &starts, slots: &slots, fresh: None };
+    let gates = DeltaGates::Given(&g, &beta);
+    let y = delta_rule(&pool, [&q, &k, &v], gates, &of, 1, DeltaParams::default()).unwrap();
+    assert!(numbers(&y).iter().all(|&y| y == 0.0));
+    assert_eq!(numbers(&pool), before);
+    let (x, weight) = (inputs.make(&[2, 6], F32).unwrap(), inputs.make(&[6, 4], F32).unwrap());
+    let pool = inputs.make(&[POOL, 6, 3], F32).unwrap();
+    let before = numbers(&pool);
+    assert!(numbers(&causal_conv(&pool, &x, &weight, None, &of, true).unwrap()).iter().all(|&y| y == 0.0));
+    assert_eq!(numbers(&pool), before);
+    let a = inputs.make(&[6, 3], F32).unwrap().abs().unwrap().neg().unwrap();
+    let b = inputs.make(&[2, 1, 3], F32).unwrap();
+    let scan = ScanInputs { x: &x, dt: &x, a: &a, b: &b, c: &b, d: None, z: None, dt_bias: None, is_softplus: true };
+    assert!(numbers(&selective_scan(&pool, &scan, &of).unwrap()).iter().all(|&y| y == 0.0));
+    assert_eq!(numbers(&pool), before);
+}
+
+#[test]
+fn what_does_not_fit_is_told_by_name() {
+    let (inputs, pool, [q, k, v], [g, beta]) = plain();
+    let device = inputs.device();
+    let starts = Tensor::new(&[0_u32, 1, 2], device).unwrap();
+    let slots = Tensor::new(&[0_u32, 1], device).unwrap();
+    let of = StateSequences { starts: &starts, slots: &slots, fresh: None };
+    let told = |what: &str, result: Result<Tensor>| {
+        let message = result.expect_err(what).to_string();
+        assert!(message.contains(what), "{what}: {message}");
+    };
+    let rule = |qkv: [&Tensor; 3], g: &Tensor, states: &Tensor, of: &StateSequences<'_>| {
+        delta_rule(states, qkv, DeltaGates::Given(g, &beta), of, 1, DeltaParams::default())
+    };
+    told("delta_rule: k must", rule([&q, &q.narrow(2, 0, 4).unwrap(), &v], &g, &pool, &of));
+    told("delta_rule: g must", rule([&q, &k, &v], &g.narrow(0, 0, 1).unwrap(), &pool, &of));
+    told("delta_rule: pool must", rule([&q, &k, &v], &g, &pool.to_dtype(F16).unwrap(), &of));
+    told("delta_rule: from must", rule([&q, &k, &v], &g, &pool, &StateSequences { slots: &starts, ..of }));
+    let fresh = Tensor::zeros(3, U8, device).unwrap();
+    told("delta_rule: continues must", rule([&q, &k, &v], &g, &pool, &StateSequences { fresh: Some(&fresh), ..of }));
+    let var = Var::from_tensor(&pool).unwrap();
+    told("pool has no gradient", rule([&q, &k, &v], &g, &var, &of));
+    let var = Var::from_tensor(&q).unwrap();
+    told("q has no gradient", rule([&var, &k, &v], &g, &pool, &of));
+
+    let zeros = |shape: &[usize]| Tensor::zeros(shape, F32, device).unwrap();
+    let (x, states) = (zeros(&[2, 6]), zeros(&[POOL, 6, 3]));
+    let conv = |states: &Tensor, x: &Tensor, weight: &[usize], of: &StateSequences<'_>| {
+        causal_conv(states, x, &zeros(weight), None, of, false)
+    };
+    told("causal_conv: weight must", conv(&states, &x, &[6, 9], &of));
+    told("causal_conv: state must", conv(&zeros(&[POOL, 5, 3]), &x, &[6, 4], &of));
+    told("causal_conv: slots must", conv(&states, &x, &[6, 4], &StateSequences { slots: &starts, ..of }));
+    let on_cpu = x.to_device(&Device::Cpu).unwrap();
+    told("causal_conv: x must be on", conv(&states, &on_cpu, &[6, 4], &of));
+    // One state that many slots share cannot be changed.
+    let one = zeros(&[1, 6, 3]).broadcast_as((POOL, 6, 3)).unwrap();
+    told("causal_conv: state must", conv(&one, &x, &[6, 4], &of));
+
+    let (a, b) = (zeros(&[6, 3]), zeros(&[2, 4, 3]));
+    let scan = ScanInputs { x: &x, dt: &x, a: &a, b: &b, c: &b, d: None, z: None, dt_bias: None, is_softplus: true };
+    told("selective_scan: b must", selective_scan(&states, &scan, &of));
+    let whole = zeros(&[2, 6]).to_dtype(I64).unwrap();
+    told(
+        "selective_scan: z must",
+        selective_scan(
+            &states,
+            &ScanInputs { z: Some(&whole), b: &b.narrow(1, 0, 2).unwrap(), c: &b.narrow(1, 0, 2).unwrap(), ..scan },
+            &of,
+        ),
+    );
+}
