@@ -104,6 +104,10 @@ fn softplus(x: f64) -> f64 {
 
 /// What a layer has read: each tensor's numbers.
 type Numbers = Vec<Vec<f64>>;
+/// Calls a layer on states, its inputs and sequences.
+type Run<'a> = dyn Fn(&Tensor, &[Tensor], &StateSequences<'_>) -> Result<Tensor> + 'a;
+/// A token's row, by its number, which changes its sequence's state.
+type Token<'a> = dyn Fn(&Numbers, usize, &mut [f64]) -> Vec<f64> + 'a;
 
 /// A layer: its inputs for a number of tokens, what runs it, the same written out, and how near they are.
 struct Layer<'a> {
@@ -114,8 +118,8 @@ struct Layer<'a> {
     state: DType,
     tolerance: [f64; 2],
     make: &'a dyn Fn(&Inputs, usize) -> Vec<Tensor>,
-    run: &'a dyn Fn(&Tensor, &[Tensor], &StateSequences<'_>) -> Result<Tensor>,
-    token: &'a dyn Fn(&Numbers, usize, &mut [f64]) -> Vec<f64>,
+    run: &'a Run<'a>,
+    token: &'a Token<'a>,
 }
 
 /// Both steps, twice: results, states, and their bits. What was made of states before is as it was, and so is the slot of nobody.

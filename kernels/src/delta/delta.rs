@@ -402,10 +402,10 @@ impl<'a> Gates<'a> {
     }
 
     /// By their names.
-    fn views(&self) -> Vec<(&'static str, View<'a>)> {
+    fn views(&self) -> impl Iterator<Item = (&'static str, View<'a>)> {
         let names = if self.form == Form::Given { ["g", "beta"] } else { ["a", "b"] };
-        let made_with = self.made_with.iter().flat_map(|[a_log, dt_bias]| [("a_log", *a_log), ("dt_bias", *dt_bias)]);
-        [(names[0], self.a), (names[1], self.b)].into_iter().chain(made_with).collect()
+        let made_with = self.made_with.map(|[a_log, dt_bias]| [("a_log", a_log), ("dt_bias", dt_bias)]);
+        [(names[0], self.a), (names[1], self.b)].into_iter().chain(made_with.into_iter().flatten())
     }
 }
 

@@ -94,11 +94,11 @@ impl Rows {
 
 /// A tensor for an output of that shape, its last two axes swapped in memory if asked for.
 pub(super) fn target(like: &Tensor, swapped: bool) -> Result<Tensor, Failure> {
-    let (mut shape, rank) = (like.shape().to_vec(), like.shape().len());
     if !swapped {
         return Ok(like.clone());
     }
-    shape.swap(rank - 1, rank - 2);
+    let rank = like.shape().len();
+    let shape = like.layout().swap(rank - 1, rank - 2)?.dims();
     let memory = temporary(like.device(), &shape, like.dtype())?;
     Ok(memory.with_layout(memory.layout().swap(rank - 1, rank - 2)?)?)
 }
