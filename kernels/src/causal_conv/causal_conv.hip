@@ -11,8 +11,8 @@
 //          to f32 exactly. A row's bits depend on its own sequence alone
 //
 // Macros : CAUSAL_TYPE, CAUSAL_STATE, CAUSAL_WEIGHT: types; CAUSAL_TAPS: w; CAUSAL_VEC; CAUSAL_BY_TOKENS: whether rows of a channel lie
-//          side by side, and lanes take them; CAUSAL_SILU; CAUSAL_WHOLE: whether what a channel has of weights, biases and states lies side by side, channel after channel,
-//          and is aligned
+//          side by side, and lanes take them; CAUSAL_SILU; CAUSAL_WHOLE: whether a channel's weights lie side by side, and its states, each
+//          channel's behind those of the channel before, from a multiple of 16 bytes on
 //
 // The state of a sequence is read and written by one lane for each channel, so that nothing waits for another lane: that of the
 // sequence's first row has the first w - 1 rows, also those of the next lane's run.
@@ -44,7 +44,7 @@ typedef Vec<T, VEC> Row;
 struct Filter { float weight[TAPS][VEC], bias[VEC]; };
 
 #if CAUSAL_WHOLE
-// Elements of a lane's channels that lie side by side, a channel's on end, in as few accesses as they allow.
+// COUNT elements that lie side by side from a multiple of 16 bytes on, in as few accesses as that allows.
 #define WHOLE(COUNT) ((COUNT) % 8 == 0 && sizeof(E) == 2 ? 8 : 4)
 template <int COUNT, class E> RF_FN void read_flat(const E* from, E (&to)[COUNT]) {
 #pragma unroll

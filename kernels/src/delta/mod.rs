@@ -6,5 +6,5 @@
 #[allow(clippy::module_inception)] // The family and its operator have one name.
 mod delta;
 
-pub(crate) use delta::{has_products, sources};
 pub use delta::{DELTA_K_MAX, DeltaGates, DeltaInputs, DeltaParams, DeltaStates, delta_rule, delta_workspace};
+pub(crate) use delta::{has_products, sources};
