@@ -379,17 +379,19 @@ fn wave_size(arch: Arch, kernels: &[KernelMetadata]) -> Result<WaveSize, String>
     }
 }
 
+/// The kernels of all objects that were linked: lld puts their notes one behind the other.
 fn read_metadata(elf: &Elf<'_>, bytes: &[u8]) -> Result<Vec<KernelMetadata>, String> {
+    let mut kernels: Option<Vec<KernelMetadata>> = None;
     for header in elf.elf_program_headers().iter().filter(|header| header.p_type(LittleEndian) == PT_NOTE) {
         let notes = header.notes(LittleEndian, bytes).map_err(|error| format!("cannot read notes: {error}"))?;
         let Some(mut notes) = notes else { continue };
         while let Some(note) = notes.next().map_err(|error| format!("cannot read notes: {error}"))? {
             if note.name() == b"AMDGPU" && note.n_type(LittleEndian) == NT_METADATA {
-                return metadata::parse(note.desc());
+                kernels.get_or_insert_default().extend(metadata::parse(note.desc())?);
             }
         }
     }
-    Err("there is no metadata in it".to_owned())
+    kernels.ok_or_else(|| "there is no metadata in it".to_owned())
 }
 
 /// Size of the image, and its segments by offset.

@@ -25,6 +25,22 @@ fn vector_add_handles_a_partial_last_workgroup() {
 }
 
 #[test]
+fn kernels_of_objects_that_were_compiled_apart_run() {
+    let Some(object) = common::linked(
+        &["first", "second"]
+            .map(|kernel| (kernel, format!("kernel void {kernel}(global int *to) {{ *to = {}; }}", kernel.len()))),
+    ) else {
+        return;
+    };
+    let bench = Bench::load(&object, "gfx942", rocfire_emulator::Options::default());
+    for kernel in ["first", "second"] {
+        let to = bench.upload(&[0i32]);
+        bench.run(kernel, 1, 1, &Args::new().with(to));
+        assert_eq!(bench.download::<i32>(to, 1), [kernel.len() as i32]);
+    }
+}
+
+#[test]
 fn block_sum_reduces_through_lds() {
     let Some(bench) = Bench::new("basics") else { return };
     let n = 2000;

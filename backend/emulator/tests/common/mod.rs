@@ -61,6 +61,35 @@ fn run_clang(name: &str, arch: &str, wave: u32) -> Option<Vec<u8>> {
     Some(bytes)
 }
 
+/// A code object for gfx942 of OpenCL C sources, each with its name, that were compiled apart and linked; `None` as [`compile`].
+#[allow(dead_code)] // As there.
+pub fn linked(sources: &[(&str, String)]) -> Option<Vec<u8>> {
+    let Some(clang) = clang() else {
+        println!("skipped: none of {CLANGS:?} compiles for gfx942");
+        return None;
+    };
+    let done = |command: &mut Command| {
+        let output = command.output().unwrap();
+        assert!(output.status.success(), "{command:?}: {}", String::from_utf8_lossy(&output.stderr));
+        String::from_utf8_lossy(&output.stdout).trim().to_owned()
+    };
+    let folder = std::env::temp_dir().join(format!("rocfire-linked-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).unwrap();
+    let objects = sources.iter().map(|(name, text)| {
+        let (source, object) = (folder.join(name), folder.join(name).with_extension("o"));
+        std::fs::write(&source, text).unwrap();
+        let target = ["-x", "cl", "-target", "amdgcn-amd-amdhsa", "-mcpu=gfx942", "-nogpulib", "-c"];
+        done(Command::new(clang).args(target).arg(source).arg("-o").arg(&object));
+        object
+    });
+    let objects: Vec<PathBuf> = objects.collect();
+    let linker = done(Command::new(clang).arg("-print-prog-name=ld.lld"));
+    done(Command::new(linker).arg("-shared").args(objects).arg("-o").arg(folder.join("linked.co")));
+    let bytes = std::fs::read(folder.join("linked.co")).unwrap();
+    std::fs::remove_dir_all(folder).unwrap();
+    Some(bytes)
+}
+
 /// A device with a module loaded.
 pub struct Bench {
     pub gpu: Gpu,

@@ -75,17 +75,28 @@ fn machine(bytes: &[u8]) -> Option<u16> {
 }
 
 fn kernels(bytes: &[u8]) -> Result<Vec<KernelInfo>, String> {
-    let note = metadata_note(bytes).map_err(|error| error.to_string())?.ok_or("no AMDGPU metadata note")?;
-    let metadata = rmpv::decode::read_value(&mut &note[..]).map_err(|error| format!("metadata: {error}"))?;
-    let kernels =
-        get(&metadata, "amdhsa.kernels").and_then(Value::as_array).ok_or("metadata without amdhsa.kernels")?;
-    kernels.iter().map(|kernel| kernel_info(kernel).ok_or_else(|| format!("metadata of a kernel: {kernel}"))).collect()
+    let notes = metadata_notes(bytes).map_err(|error| error.to_string())?;
+    if notes.is_empty() {
+        return Err("no AMDGPU metadata note".to_owned());
+    }
+    let mut all = Vec::new();
+    for mut note in notes {
+        let metadata = rmpv::decode::read_value(&mut note).map_err(|error| format!("metadata: {error}"))?;
+        let kernels =
+            get(&metadata, "amdhsa.kernels").and_then(Value::as_array).ok_or("metadata without amdhsa.kernels")?;
+        for kernel in kernels {
+            all.push(kernel_info(kernel).ok_or_else(|| format!("metadata of a kernel: {kernel}"))?);
+        }
+    }
+    Ok(all)
 }
 
-fn metadata_note(bytes: &[u8]) -> object::Result<Option<&[u8]>> {
+/// One for each object that was linked: lld puts their notes one behind the other.
+fn metadata_notes(bytes: &[u8]) -> object::Result<Vec<&[u8]>> {
     let header = FileHeader64::<LittleEndian>::parse(bytes)?;
     let endian = header.endian()?;
     let sections = header.sections(endian, bytes)?;
+    let mut found = Vec::new();
     for section in sections.iter() {
         if section.sh_type(endian) != SHT_NOTE {
             continue;
@@ -93,11 +104,11 @@ fn metadata_note(bytes: &[u8]) -> object::Result<Option<&[u8]>> {
         let Some(mut notes) = section.notes(endian, bytes)? else { continue };
         while let Some(note) = notes.next()? {
             if note.name() == b"AMDGPU" && note.n_type(endian) == NT_AMDGPU_METADATA {
-                return Ok(Some(note.desc()));
+                found.push(note.desc());
             }
         }
     }
-    Ok(None)
+    Ok(found)
 }
 
 fn kernel_info(kernel: &Value) -> Option<KernelInfo> {

@@ -109,6 +109,30 @@ fn clang_takes_the_generic_target_for_a_processor_it_does_not_know() {
 }
 
 #[test]
+fn the_kernels_of_all_objects_that_were_linked_are_known() {
+    let Some(clang) = clang_or_skip("the_kernels_of_all_objects_that_were_linked_are_known") else { return };
+    let folder = tempfile::tempdir().unwrap();
+    let file = |name: &str| folder.path().join(name);
+    let done = |command: &mut std::process::Command| {
+        let output = command.output().unwrap();
+        assert!(output.status.success(), "{command:?}: {}", String::from_utf8_lossy(&output.stderr));
+        String::from_utf8_lossy(&output.stdout).trim().to_owned()
+    };
+    let clang = || std::process::Command::new(clang.path());
+    for kernel in ["first", "second"] {
+        std::fs::write(file(kernel), format!("kernel void {kernel}(global int *to) {{ *to = 1; }}")).unwrap();
+        let target = ["-x", "cl", "-target", "amdgcn-amd-amdhsa", "-mcpu=gfx942", "-nogpulib", "-c"];
+        done(clang().args(target).arg(file(kernel)).arg("-o").arg(file(&format!("{kernel}.o"))));
+    }
+    let linker = done(clang().arg("-print-prog-name=ld.lld"));
+    let objects = ["first.o", "second.o"].map(file);
+    done(std::process::Command::new(linker).arg("-shared").args(objects).arg("-o").arg(file("both.co")));
+    let code = CodeObject::parse("both", std::fs::read(file("both.co")).unwrap()).unwrap();
+    let names: Vec<&str> = code.kernels().iter().map(|kernel| &*kernel.name).collect();
+    assert_eq!(names, ["first", "second"]);
+}
+
+#[test]
 fn flags_reach_the_compiler_and_the_key() {
     let Some(clang) = clang_or_skip("flags_reach_the_compiler_and_the_key") else { return };
     let folder = tempfile::tempdir().unwrap();
