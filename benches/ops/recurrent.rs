@@ -101,10 +101,12 @@ fn combined(device: &Device, name: &str) -> Result<Op, Error> {
     const TOKENS: usize = 8192;
     const K: usize = 8;
     const N: usize = 4096;
-    let place = |choice: usize| choice % K * TOKENS + choice / K;
+    fn place(choice: usize, _: usize) -> usize {
+        choice % K * TOKENS + choice / K
+    }
     let tensors = vec![
         (vec![TOKENS * K, N], BF16, Fill::Normal),
-        (vec![TOKENS, K], DType::I32, Fill::Integers(|choice, _| choice % K * TOKENS + choice / K)),
+        (vec![TOKENS, K], DType::I32, Fill::Integers(place)),
         (vec![TOKENS, K], DType::F32, Fill::Normal),
         (vec![TOKENS, N], BF16, Fill::Normal),
     ];
@@ -114,13 +116,13 @@ fn combined(device: &Device, name: &str) -> Result<Op, Error> {
         params.weights = Some(weights.view());
         Ok(combine(stream, rows.view(), places.view(), &params, y.view_mut())?)
     };
-    let check = move |all: &[Tensor]| -> Result<(), Error> {
+    let check = |all: &[Tensor]| -> Result<(), Error> {
         let [rows, weights, y] = all_bytes([&all[0], &all[2], &all[3]])?;
         for token in (0..CHECKED_ROWS).map(|n| n * (TOKENS - 1) / (CHECKED_ROWS - 1)) {
             let weights = elements(&weights, DType::F32, token * K, K);
             let mut expected = vec![0.0; N];
             for (slot, weight) in weights.into_iter().enumerate() {
-                let row = elements(&rows, BF16, place(token * K + slot) * N, N);
+                let row = elements(&rows, BF16, place(token * K + slot, 0) * N, N);
                 expected.iter_mut().zip(row).for_each(|(sum, x)| *sum += weight * x);
             }
             compare(&elements(&y, BF16, token * N, N), &expected, tolerance(BF16))?;

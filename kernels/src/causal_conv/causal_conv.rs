@@ -167,16 +167,13 @@ impl Plan {
 /// Whether what each channel has lies side by side, channel after channel, from a multiple of 16 bytes on; the first of three axes may
 /// have any stride that keeps it so.
 fn in_runs(view: &View<'_>) -> bool {
-    let (extents, strides) = (view.shape(), view.layout().strides());
-    let own = usize::from(extents.len() == 3);
-    let slot = if own == 1 && extents[0] > 1 { strides[0] * view.dtype().size_bytes() as i64 } else { 0 };
-    let mut expected = 1;
-    let is_dense = (own..extents.len()).rev().all(|axis| {
-        let lies = extents[axis] < 2 || strides[axis] == expected;
-        expected *= extents[axis] as i64;
-        lies
-    });
-    is_dense && slot % 16 == 0 && view.device_address().is_multiple_of(16)
+    let layout = view.layout();
+    let (one, slot) = match (layout.shape(), layout.strides()) {
+        (&[slots, _, _], &[stride, _, _]) => (layout.slice(0, 0, slots.min(1), 1), if slots > 1 { stride } else { 0 }),
+        _ => (Ok(*layout), 0),
+    };
+    let size = view.dtype().size_bytes() as i64;
+    one.is_ok_and(|one| one.is_contiguous()) && slot * size % 16 == 0 && view.device_address().is_multiple_of(16)
 }
 
 /// What varies in the source.

@@ -114,8 +114,8 @@ impl Axes {
     /// Whether an operand's elements lie in memory in the order of the axes, without gaps.
     pub(crate) fn is_dense(&self, operand: usize) -> bool {
         let mut next = 1;
-        let axes = self.extents().iter().zip(&self.steps).rev().filter(|(extent, _)| **extent != 1);
-        axes.into_iter().all(|(&extent, steps)| {
+        let mut axes = self.extents().iter().zip(&self.steps).rev().filter(|(extent, _)| **extent != 1);
+        axes.all(|(&extent, steps)| {
             let is_next = steps[operand] == next;
             next *= extent as i64;
             is_next && extent != 0

@@ -455,13 +455,11 @@ impl Queue {
         (FIRST_MOST + self.times * MORE_EACH_TIME).min(WAITING_MOST)
     }
 
-    fn add(&mut self, node: Node) {
-        let number = self.nodes.len();
-        self.nodes.push(node);
-        let node = &mut self.nodes[number];
+    fn add(&mut self, mut node: Node) {
         node.dependencies = self.hazards.dependencies(node.accesses());
-        self.hazards.add(number, node.accesses());
+        self.hazards.add(self.nodes.len(), node.accesses());
         self.written_bytes += node.written_bytes();
+        self.nodes.push(node);
     }
 
     /// Runs all launches except some of the newest `left`, and what must come behind those.

@@ -56,9 +56,7 @@ impl Shared {
 
     /// Puts a launch into the queue, which must exist ([`Shared::has_queue`]).
     pub(crate) fn wait(&self, node: Node) {
-        if let Some(queue) = &self.queue {
-            lock(queue).push(self, node);
-        }
+        self.with_queue(|queue| queue.push(self, node));
     }
 
     /// Launches all that waits.
