@@ -44,7 +44,7 @@ pub fn way(arch: Arch, operator: &str, dtype: DType) -> Way {
     let on_unit = match operator {
         "gemm" | "gemm_grouped" | "conv" => gemm::matrix_side(info, dtype) != 0,
         "attention" | "attention_backward" => Tile::choose(info, true, dtype, [64, 64], 512).size != 0,
-        "q_matmul" => return Way::Decoded,
+        "q_matmul" | "q_matmul_grouped" => return Way::Decoded,
         _ => false,
     };
     if on_unit { Way::Matrix } else { Way::Vector }
