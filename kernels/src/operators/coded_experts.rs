@@ -75,7 +75,7 @@ impl MatrixCoding {
                 return Err(shape(OP, arg, "three axes, experts and a matrix", format!("{:?}", of.shape())));
             }
         }
-        let turned = |of: &Layout| if self.is_transposed { of.swap(1, 2) } else { Ok(of.clone()) };
+        let turned = |of: &Layout| if self.is_transposed { of.swap(1, 2) } else { Ok(*of) };
         let (words, scales) =
             (codes.view().with_layout(turned(codes.layout())?)?, scales.view().with_layout(turned(scales.layout())?)?);
         let n = self.columns(codes.shape());
@@ -106,7 +106,7 @@ pub fn code_matrices(coding: MatrixCoding) -> Operator {
             let got = format!("{:?} in blocks of {:?}", matrices.shape(), coding.block);
             return Err(shape(OP, "matrices", "[experts, K, N] in blocks of K and N", got));
         }
-        let lies = if coding.is_transposed { matrices.layout().swap(1, 2)? } else { matrices.layout().clone() };
+        let lies = if coding.is_transposed { matrices.layout().swap(1, 2)? } else { *matrices.layout() };
         let x = matrices.view().with_layout(lies)?;
         let [rows, cols] = coding.turned(coding.block);
         let block = [1, rows.min(x.shape()[1]).max(1), cols.min(x.shape()[2]).max(1)];

@@ -17,6 +17,8 @@ use crate::quant::format::{CodeLayout, Packed, Scales};
 use crate::quant::walk::fours;
 
 const OP: &str = "q_matmul_grouped";
+/// What memory gives at once: of a narrower strip's row the neighbour, who may be behind another L2, would fetch it anew.
+const LINE_BYTES: usize = 128;
 
 /// `c[rows of g] = a[rows of g] · w[g]` for every group `g`, the weights read as packed codes: nothing of them is written out, and where
 /// no group has more rows than a tile each word of those that have any is read once.
@@ -236,7 +238,9 @@ fn choose(stream: &Stream, of: &Operands<'_>, apart: &Apart, dtype: DType, [rows
     let mean = rows.div_ceil(count);
     // Groups are not alike: one of twice as many rows reads its words once too.
     let wanted = 2 * mean;
-    let busy = |columns: usize| n.div_ceil(columns) * count.min(rows) >= units(info);
+    let busy = |columns: usize| {
+        columns * of.format.bits() <= 8 * LINE_BYTES || n.div_ceil(columns) * count.min(rows) >= units(info)
+    };
     let fits = |wide: usize| of.in_vectors(wide) && apart.w_group % wide as i64 == 0;
     if mean <= SLICED_ROWS && of.by_words() {
         if unit && serves_few(of, dtype) {
