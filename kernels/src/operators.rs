@@ -7,6 +7,7 @@
 //! Inputs are views of any strides unless a function says otherwise. What does not fit is an error that names the
 //! argument.
 
+mod coded_experts;
 mod delta;
 mod experts;
 mod sequences;
@@ -33,6 +34,7 @@ use crate::rope::{self, RopeAngles, RopeParams, RopePositions, RopeStyle, RopeTe
 use crate::{Error, Result, softmax};
 
 pub use crate::sample::Form;
+pub use coded_experts::{MatrixCoding, code_matrices, expert_matmul_coded, grouped_matmul_coded};
 pub use delta::{DeltaForm, delta_rule};
 pub use experts::{GroupedEpilogue, combine, expert_matmul, grouped_matmul};
 pub use sequences::{CausalConvForm, ScanForm, causal_conv, selective_scan};

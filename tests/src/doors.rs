@@ -78,6 +78,8 @@ const DOORS: &[(&str, &str, &str)] = &[
     ("quant::halve_to_fnuz", "rocfire_burn_nn::Coded", "rocfire_candle::Coded"),
     ("quant::norm_quantise", "rocfire_burn_nn::RmsNorm", "rocfire_candle::Coded"),
     ("quant::q_matmul", "Tensor::matmul of quantised tensors", ""),
+    ("quant::q_matmul_grouped", "rocfire_burn_nn::QuantExperts", "rocfire_candle::experts_coded"),
+    ("quant::q_matmul_grouped_fused", "rocfire_burn_nn::QuantExperts", "rocfire_candle::experts_coded"),
     ("quant::q_matmul_preshuffled", "rocfire_burn_nn::QuantLinear", "rocfire_candle::QuantLinear"),
     ("quant::q_matmul_scaled", "rocfire_burn_nn::QuantLinear", "rocfire_candle::QuantLinear"),
     ("quant::quantise", "Tensor::quantize", ""),

@@ -2,9 +2,9 @@
 
 use candle_core::{Result, Tensor};
 use rocfire_kernels::gate::Activation;
-use rocfire_kernels::operators::{self as kernels, GroupedEpilogue};
+use rocfire_kernels::operators::{self as kernels, GroupedEpilogue, MatrixCoding};
 
-use crate::record::one;
+use crate::record::{apply, one};
 use crate::{ByExpert, grouped_matmul, sort_by_expert};
 
 /// Rows of `a` by the matrices of the experts that they have chosen, in one launch: [`grouped_matmul`] where a row lies in memory
@@ -60,5 +60,63 @@ pub fn experts(
     let up = expert_matmul(x, up, &by, GroupedEpilogue::None, None)?;
     let hidden = expert_matmul(x, gate, &by, GroupedEpilogue::Gate(activation), Some(&up))?;
     let y = grouped_matmul(&hidden, down, &by.offsets, GroupedEpilogue::None, None)?;
+    combine(&y, shares, &by, None)
+}
+
+/// Matrices of experts in codes, with the scales of their blocks. There are no gradients.
+#[derive(Clone, Debug)]
+pub struct CodedMatrices {
+    /// Codes, u8, of [`MatrixCoding::shapes`].
+    pub codes: Tensor,
+    /// Scales, of the type that the coding says, bits of types of a byte as u8.
+    pub scales: Tensor,
+    /// What they are.
+    pub coding: MatrixCoding,
+}
+
+impl CodedMatrices {
+    /// Codes of `[experts, K, N]`, f32, f16 or bf16.
+    ///
+    /// # Errors
+    /// Another type, shape or device; a block without elements.
+    pub fn of(matrices: &Tensor, coding: MatrixCoding) -> Result<CodedMatrices> {
+        let outputs = apply(&kernels::code_matrices(coding), &[matrices])?;
+        let Ok([codes, scales]) = <[_; 2]>::try_from(outputs) else { unreachable!("two outputs were described") };
+        Ok(CodedMatrices { codes, scales, coding })
+    }
+}
+
+/// [`expert_matmul`] by matrices of codes. There is no gradient.
+///
+/// # Errors
+/// As there.
+pub fn expert_matmul_coded(
+    a: &Tensor,
+    b: &CodedMatrices,
+    by: &ByExpert,
+    epilogue: GroupedEpilogue,
+    factor: Option<&Tensor>,
+) -> Result<Tensor> {
+    let inputs = [a, &b.codes, &b.scales, &by.offsets, &by.order, &by.inverse];
+    let inputs: Vec<_> = inputs.into_iter().chain(factor).collect();
+    one(&kernels::expert_matmul_coded(b.coding, epilogue), &inputs)
+}
+
+/// [`experts`] whose matrices are codes.
+///
+/// # Errors
+/// As there.
+pub fn experts_coded(
+    x: &Tensor,
+    [gate, up, down]: [&CodedMatrices; 3],
+    ids: &Tensor,
+    shares: &Tensor,
+    activation: Activation,
+) -> Result<Tensor> {
+    let by = sort_by_expert(ids, gate.codes.dim(0)?, None, None)?;
+    let up = expert_matmul_coded(x, up, &by, GroupedEpilogue::None, None)?;
+    let hidden = expert_matmul_coded(x, gate, &by, GroupedEpilogue::Gate(activation), Some(&up))?;
+    let product = kernels::grouped_matmul_coded(down.coding, GroupedEpilogue::None);
+    let y = one(&product, &[&hidden, &down.codes, &down.scales, &by.offsets])?;
     combine(&y, shares, &by, None)
 }

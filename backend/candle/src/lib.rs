@@ -29,7 +29,7 @@ mod tokens;
 pub use attention::{FlashAttention, flash_attn, flash_attn_windowed, flash_attn_windowed_softcap};
 pub use cache::{CacheLayout, KvCache, PagedParams, ScaleRule, Sequences};
 pub use device::{Found, device, launches};
-pub use experts::{combine, expert_matmul, experts};
+pub use experts::{CodedMatrices, combine, expert_matmul, expert_matmul_coded, experts, experts_coded};
 pub use operators::{
     Activation, GateLayout, GateParams, GroupedEpilogue, RopeFrequencies, RopeScaling, RopeStyle, add_layer_norm,
     add_rms_norm, cross_entropy, gate, gated_mlp, group_norm, grouped_matmul, hadamard, layer_norm, log_softmax,
@@ -39,6 +39,8 @@ pub use quantised::{Coded, Coding, Format, Granularity, MxRounding, QuantLinear}
 pub use recurrent::{DeltaGates, DeltaParams, ScanInputs, StateSequences, causal_conv, delta_rule, selective_scan};
 pub use rocfire_hal::{DeviceId, DeviceInfo, DriverKind};
 pub use rocfire_kernels::experts::{GroupScore, Groups, Score, Shared, SharedScore};
+pub use rocfire_kernels::operators::MatrixCoding;
+pub use rocfire_kernels::quant::ScaleKind;
 pub use tokens::{
     ByExpert, LogProbabilities, Order, Penalties, RouteForm, Sampling, accept, accept_greedy, log_probabilities,
     penalise, probabilities, route, sample, sort_by_expert, top_k,

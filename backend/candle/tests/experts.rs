@@ -3,10 +3,11 @@
 mod common;
 
 use candle_core::DType::{BF16, F16, F32, F64, I64, U32};
-use candle_core::{D, DType, Result, Tensor, Var};
-use common::{Inputs, agree_within, gpu, numbers};
+use candle_core::{D, DType, Device, Result, Tensor, Var};
+use common::{Inputs, agree_within, gpu, numbers, same};
 use rocfire_candle::{
-    Activation, ByExpert, GroupedEpilogue, combine, expert_matmul, experts, grouped_matmul, sort_by_expert,
+    Activation, ByExpert, CodedMatrices, Format, GroupedEpilogue, MatrixCoding, combine, expert_matmul,
+    expert_matmul_coded, experts, experts_coded, grouped_matmul, sort_by_expert,
 };
 
 const ROWS: usize = 13;
@@ -138,6 +139,55 @@ fn a_row_has_the_same_bits_in_every_batch() {
     for row in [0, 2, ROWS - 1] {
         assert_eq!(of(row, 1), whole[row * MODEL..][..MODEL], "row {row}");
     }
+}
+
+/// What codes of int8 stand for, `[experts, K, N]`.
+fn decoded(of: &CodedMatrices) -> Result<Tensor> {
+    let (codes, block) = (of.codes.to_device(&Device::Cpu)?, of.coding.block);
+    let (count, rows, cols) = codes.dims3()?;
+    let block = if of.coding.is_transposed { [block[1], block[0]] } else { block };
+    let grid = of.scales.dims3()?;
+    let (codes, scales) = (codes.flatten_all()?.to_vec1::<u8>()?, numbers(&of.scales));
+    let element = |at: usize| {
+        let cell = (at / (rows * cols) * grid.1 + at / cols % rows / block[0]) * grid.2 + at % cols / block[1];
+        f64::from(codes[at] as i8) * scales[cell]
+    };
+    let all =
+        Tensor::from_vec((0..count * rows * cols).map(element).collect::<Vec<_>>(), (count, rows, cols), &Device::Cpu)?;
+    if of.coding.is_transposed { all.transpose(1, 2) } else { Ok(all) }
+}
+
+#[test]
+fn experts_of_codes_are_those_of_what_the_codes_stand_for() {
+    let inputs = Inputs::new(&gpu(), 1);
+    for (dtype, is_transposed) in [(F32, false), (F16, true), (BF16, false)] {
+        let coding = MatrixCoding { is_transposed, ..MatrixCoding::new(Format::I8, [8, 5]) };
+        let ([x, gate, up, down], shares) = make(&inputs, dtype).unwrap();
+        let coded = [&gate, &up, &down].map(|matrices| CodedMatrices::of(matrices, coding).unwrap());
+        let ids = chosen(&inputs).unwrap();
+        let [a, b, c] = &coded;
+        let got = experts_coded(&x, [a, b, c], &ids, &shares, Activation::Silu).unwrap();
+        let [gate, up, down] = [a, b, c].map(|of| decoded(of).unwrap());
+        let [x, shares] = [&x, &shares].map(|of| of.to_device(&Device::Cpu).unwrap().to_dtype(F64).unwrap());
+        let want = written_out(&x, [&gate, &up, &down], &shares).unwrap().to_dtype(dtype).unwrap();
+        // Codes by scales are rounded to the type where these vary along K, and so are what lies between the products.
+        let within = [2e-5, 1e-2, 6e-2][[F32, F16, BF16].iter().position(|&of| of == dtype).unwrap()];
+        same(&format!("{dtype:?}"), &got, &want, within);
+    }
+    let ([x, gate, ..], shares) = make(&inputs, F32).unwrap();
+    let of = CodedMatrices::of(&gate, MatrixCoding::new(Format::I8, [8, 5])).unwrap();
+    let by = sort_by_expert(&chosen(&inputs).unwrap(), EXPERTS, None, None).unwrap();
+    let told = |what: &str, message: String| assert!(message.contains(what), "{what}: {message}");
+    let fewer = x.narrow(1, 0, MODEL - 1).unwrap();
+    told("a must be", expert_matmul_coded(&fewer, &of, &by, GroupedEpilogue::None, None).unwrap_err().to_string());
+    told(
+        "scales",
+        expert_matmul_coded(&x, &CodedMatrices { scales: shares, ..of }, &by, GroupedEpilogue::None, None)
+            .unwrap_err()
+            .to_string(),
+    );
+    let none = MatrixCoding::new(Format::I8, [0, 5]);
+    told("matrices", CodedMatrices::of(&gate, none).unwrap_err().to_string());
 }
 
 #[test]

@@ -82,40 +82,6 @@ template <class T> struct StagedStore<T, true> {
 };
 #endif
 
-#if GEMM_GROUPED && GEMM_GROUPED != 2
-// The rows of a group. Wrong bounds are held inside of what there is.
-RF_FN u32 rows_of_group(const GemmArgs& g, u32 number, u32 all, u32& first) {
-    u32 end = (u32)g.bounds[number + 1];
-    first = (u32)g.bounds[number];
-    end = end < all ? end : all;
-    return first < end ? end - first : 0;
-}
-#endif
-
-#if GEMM_GROUPED && GEMM_GROUPED < 4
-// Which group a tile of rows is of. Groups have no more tiles before them than their rows fill: each workgroup counts.
-struct Group {
-    u32 number, first, rows, tile;
-    RF_FN bool find(const GemmArgs& g, u32 wanted) {
-        u32 passed = 0;
-        for (number = 0; number < g.groups; ++number) {
-#if GEMM_GROUPED != 2
-            rows = rows_of_group(g, number, g.m, first);
-#else
-            i32 count = g.bounds[number];
-            first = number * g.group_rows;
-            rows = count <= 0 ? 0 : (u32)count < g.group_rows ? (u32)count : g.group_rows;
-#endif
-            u32 tiles = (rows + GEMM_BM - 1) / GEMM_BM;
-            tile = wanted - passed;
-            if (tile < tiles) return true;
-            passed += tiles;
-        }
-        return false;
-    }
-};
-#endif
-
 #if GEMM_SEVERAL
 struct GemmSeveral {
     u32 count, unused;
@@ -181,9 +147,9 @@ struct GroupTile {
         u32 end = first_k + g.slice_k;
         depth = (end < g.k ? end : g.k) - first_k;
 #if GEMM_GROUPED == 4
-        depth = rows_of_group(g, group_z(), g.k, first_k);
+        depth = rows_of_group<GEMM_GROUPED>(g, group_z(), g.k, first_k);
 #elif GEMM_GROUPED
-        Group group;
+        Group<GEMM_GROUPED, GEMM_BM> group;
         if (!group.find(g, tile_row)) return false;
         tile_row = group.tile;
         rows = group.rows;

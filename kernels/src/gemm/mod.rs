@@ -7,7 +7,7 @@
 //! device need know, and a row that several of them take lies in memory once. [`gemm_grouped_transposed`] gives the gradients of such
 //! matrices.
 //!
-//! The kernel is one text in parts: `gemm.hip` (contract, arguments, where results go), `rows.hip` (which rows tiles are of), then for
+//! The kernel is one text in parts: `gemm.hip` (contract, arguments, where results go), `rows.hip` and `groups.hip` (which rows tiles are of), then for
 //! the matrix units `stage.hip` (tiles in LDS) and `matrix.hip` (their product), or `fma.hip` for both without, and `kernel.hip` (the loop over K).
 
 mod choice;
@@ -25,7 +25,7 @@ pub use gemm::{
     gemm_grouped_transposed, is_ours, output_shape,
 };
 pub(crate) use gemm::{is_real, multiply};
-pub(crate) use sources::sources;
+pub(crate) use sources::{Grouping, sources};
 pub(crate) use tiling::{Staging, Unit};
 pub(crate) use tune::candidate_hash;
 

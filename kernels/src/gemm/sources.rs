@@ -26,6 +26,7 @@ pub(crate) struct GemmKey {
 pub(super) const TEXTS: &str = concat!(
     include_str!("gemm.hip"),
     include_str!("rows.hip"),
+    include_str!("groups.hip"),
     include_str!("stage.hip"),
     include_str!("matrix.hip"),
     include_str!("fma.hip"),
@@ -76,6 +77,7 @@ pub(super) fn source_behind(key: GemmKey, epilogue: &str, several: usize, groupi
     const MATRIX: &str = concat!(
         include_str!("gemm.hip"),
         include_str!("rows.hip"),
+        include_str!("groups.hip"),
         include_str!("stage.hip"),
         include_str!("matrix.hip"),
         include_str!("kernel.hip")
@@ -84,6 +86,7 @@ pub(super) fn source_behind(key: GemmKey, epilogue: &str, several: usize, groupi
         include_str!("xf32.hip"),
         include_str!("gemm.hip"),
         include_str!("rows.hip"),
+        include_str!("groups.hip"),
         include_str!("stage.hip"),
         include_str!("matrix.hip"),
         include_str!("kernel.hip")
@@ -91,6 +94,7 @@ pub(super) fn source_behind(key: GemmKey, epilogue: &str, several: usize, groupi
     const PLAIN: &str = concat!(
         include_str!("gemm.hip"),
         include_str!("rows.hip"),
+        include_str!("groups.hip"),
         include_str!("fma.hip"),
         include_str!("kernel.hip")
     );

@@ -26,13 +26,13 @@ pub enum GroupedEpilogue {
 
 impl GroupedEpilogue {
     /// Names of inputs and of the factor, if there is one.
-    fn names(self, inputs: &[&'static str]) -> Vec<&'static str> {
+    pub(super) fn names(self, inputs: &[&'static str]) -> Vec<&'static str> {
         let factor = (self != GroupedEpilogue::None).then_some("factor");
         inputs.iter().copied().chain(factor).collect()
     }
 
     /// `None` where nothing becomes of a product.
-    fn graph(self, product: DType, factor: Option<DType>) -> Option<std::sync::Arc<Graph>> {
+    pub(super) fn graph(self, product: DType, factor: Option<DType>) -> Option<std::sync::Arc<Graph>> {
         static GRAPHS: Graphs<(GroupedEpilogue, DType, DType)> = Graphs::new();
         let made = |(epilogue, dtype, factor): (GroupedEpilogue, DType, DType)| {
             let make = Maker::of("grouped_matmul", dtype);
@@ -127,7 +127,7 @@ pub fn expert_matmul(epilogue: GroupedEpilogue) -> Operator {
     let output = |inputs: &[Spec]| vec![Spec::new([inputs[3].extent(0), inputs[1].extent(2)], inputs[0].dtype)];
     let names = epilogue.names(&["a", "b", "offsets", "order", "places"]);
     let forward = Operator::new("expert_matmul", &names, output, move |stream, inputs, outputs| {
-        let chosen = Chosen::new(stream, inputs)?;
+        let chosen = Chosen::new(stream, &inputs[0], &inputs[2..5])?;
         let groups = chosen.groups();
         multiply(stream, [inputs[0].view(), inputs[1].view()], &groups, epilogue, inputs.get(5), &mut outputs[0])
     });
@@ -135,7 +135,7 @@ pub fn expert_matmul(epilogue: GroupedEpilogue) -> Operator {
         return forward;
     }
     forward.with_gradient("expert_matmul_backward", 2, &["c"], |stream, inputs, outputs| {
-        let (chosen, a, grad) = (Chosen::new(stream, inputs)?, with_rows(&inputs[0])?, &inputs[6]);
+        let (chosen, a, grad) = (Chosen::new(stream, &inputs[0], &inputs[2..5])?, with_rows(&inputs[0])?, &inputs[6]);
         let [of_a, rest @ ..] = outputs else { unreachable!("one was described at least") };
         let params = GemmParams::default();
         let lines = [chosen.order.shape()[0], a.shape()[1]];
@@ -155,7 +155,7 @@ pub fn expert_matmul(epilogue: GroupedEpilogue) -> Operator {
 }
 
 /// Choices in the order of experts.
-struct Chosen {
+pub(super) struct Chosen {
     offsets: Tensor,
     order: Tensor,
     /// `[rows, each]`.
@@ -164,10 +164,10 @@ struct Chosen {
 }
 
 impl Chosen {
-    /// From the inputs of [`expert_matmul`].
-    fn new(stream: &Stream, inputs: &[Tensor]) -> Result<Chosen> {
-        let [offsets, order, places] = [2, 3, 4].map(|at| of_type(stream, &inputs[at], DType::I32));
-        let (places, rows) = (places?, inputs[0].shape().first().copied().unwrap_or(0));
+    /// Of rows of `a`, from what [`expert_matmul`] takes of `sort_by_expert`.
+    pub(super) fn new(stream: &Stream, a: &Tensor, sorted: &[Tensor]) -> Result<Chosen> {
+        let [offsets, order, places] = [0, 1, 2].map(|at| of_type(stream, &sorted[at], DType::I32));
+        let (places, rows) = (places?, a.shape().first().copied().unwrap_or(0));
         let choices = places.layout().len();
         if choices.checked_rem(rows).unwrap_or(choices) != 0 {
             return Err(shape("expert_matmul", "places", format!("as many for each of {rows} rows"), choices));
@@ -177,7 +177,7 @@ impl Chosen {
         Ok(Chosen { offsets: offsets?, order: order?, places, each })
     }
 
-    fn groups(&self) -> GemmGroups<'_> {
+    pub(super) fn groups(&self) -> GemmGroups<'_> {
         GemmGroups::Choices { offsets: self.offsets.view(), order: self.order.view(), each: self.each.max(1) }
     }
 }

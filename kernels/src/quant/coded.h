@@ -4,8 +4,13 @@
 // Shapes : A [M, K], C [M, N], any strides in elements; words [K, N] with one axis packed, strides in words
 // Grid   : q_matmul_sum (ceil(N / 256), M, 1)                               adds up the slices            Block : (256, 1, 1)
 //
-// Macros : Q_IN type of A, Q_OUT of C; Q_FORMAT, Q_WORD, Q_PER codes of a word; Q_LATE: scales do not vary along K
-using namespace rf;
+// Where products are grouped (Q_GROUPED), M is rows of groups, each with words and scales of its own, and K is not cut: the grid's second
+// axis is as many tiles of rows as they can fill at most, those past the last group's do nothing. A group's rows are those of a product of
+// its own: `go_to_tile` makes it from the arguments.
+//
+// Macros : Q_IN type of A, Q_OUT of C; Q_FORMAT, Q_WORD, Q_PER codes of a word; Q_LATE: scales do not vary along K; Q_GROUPED: 0 for one
+//          product, else as groups.hip says; Q_EPILOGUE: 1 where the text of a `fusion` epilogue stands in front of this one: it stores
+//          what it computes of C, and nothing else is stored
 
 typedef Q_IN In;
 typedef Q_OUT Out;
@@ -20,8 +25,53 @@ struct QMatmulArgs {
     i64 a_row, a_k, w_k, w_n, s_k, s_n, c_row, c_col, c_slice;
     FastDiv block_k, block_n;
     u32 m, n, k, slice_k, scale_kind, a_vector;
+#if Q_GROUPED
+    const i32* bounds;
+    const i32* choices;
+    i64 w_group, s_group_bytes;
+    u32 groups, group_rows, each, a_rows;
+    u32 first_row, unused;  // of the group, once it is found
+#endif
+#if Q_EPILOGUE
+    EpilogueArgs epilogue;
+#endif
 };
-static_assert(sizeof(QMatmulArgs) == 160, "as in q_matmul.rs");
+#define Q_ARGS_BYTES (Q_GROUPED ? 216 : 160)
+#if Q_EPILOGUE
+static_assert(sizeof(QMatmulArgs) == Q_ARGS_BYTES + sizeof(EpilogueArgs), "as in q_matmul.rs and grouped.rs");
+#else
+static_assert(sizeof(QMatmulArgs) == Q_ARGS_BYTES, "as in q_matmul.rs and grouped.rs");
+#endif
+
+#if Q_GROUPED == 3
+typedef ListedRows RowsOfA;
+#else
+typedef AllRows RowsOfA;
+#endif
+// Where a workgroup's tile of TILE rows begins. Where products are grouped, `g` becomes that of the tile's group; whether there is one.
+template <int TILE> RF_FN bool go_to_tile(QMatmulArgs& g, RowsOfA& rows, u32& first_row) {
+    first_row = group_y() * TILE;
+#if Q_GROUPED
+    Group<Q_GROUPED, TILE> group;
+    if (!group.find(g, group_y())) return false;
+    first_row = group.tile * TILE;
+    g.m = group.rows;
+    g.first_row = group.first;
+    g.words += (i64)group.number * g.w_group;
+    g.scales = (const char*)g.scales + (i64)group.number * g.s_group_bytes;
+#if Q_GROUPED == 3
+    rows.choices = g.choices + group.first;
+    rows.each = g.each;
+    rows.last = g.a_rows - 1;
+#else
+    g.a += (i64)group.first * g.a_row;
+#endif
+#if !Q_EPILOGUE
+    g.c = (Out*)g.c + (i64)group.first * g.c_row;
+#endif
+#endif
+    return true;
+}
 
 RF_FN float global_of(const QMatmulArgs& g) { return g.global ? *g.global : 1.0f; }
 // global * scale of an element, which may lie past the ends.
@@ -69,13 +119,20 @@ template <class T> RF_FN void put(const QMatmulArgs& g, T* c, u32 row, u32 col, 
 }
 // One element of C: of a slice it is the bare sum, which q_matmul_sum finishes.
 RF_FN void finish(const QMatmulArgs& g, u32 slice, u32 row, u32 col, float sum, float global) {
+#if Q_EPILOGUE
+    Epilogue epilogue;
+    epilogue.start(g.epilogue);
+    epilogue.put(g.epilogue, g.first_row + row, col, cast<Out>(sum * (Q_LATE ? scale_of(g, global, 0, col) : 1.0f)));
+#else
     if (g.c_slice) {
         put(g, (float*)g.c + slice * g.c_slice, row, col, sum, 1.0f);
     } else {
         put(g, (Out*)g.c, row, col, sum, Q_LATE ? scale_of(g, global, 0, col) : 1.0f);
     }
+#endif
 }
 
+#if !Q_GROUPED
 extern "C" __global__ __launch_bounds__(256) void q_matmul_sum(QMatmulArgs g) {
     // `a` holds the slices as floats [slices][M][N], slice_k is their number.
     u32 col = group_x() * 256 + thread_x(), row = group_y();
@@ -85,3 +142,4 @@ extern "C" __global__ __launch_bounds__(256) void q_matmul_sum(QMatmulArgs g) {
     for (u32 slice = 0; slice < g.slice_k; ++slice) sum += from[(i64)slice * g.m * g.n];
     finish(g, 0, row, col, sum, global_of(g));
 }
+#endif

@@ -104,7 +104,7 @@ template <int N> RF_FN Vec<u32, N> load_once(const u32* from) { return load<N>(f
 RF_FN u32 low_halves(u32 a, u32 b) { return __builtin_amdgcn_perm(b, a, 0x05040100u); }
 RF_FN u32 high_halves(u32 a, u32 b) { return __builtin_amdgcn_perm(b, a, 0x07060302u); }
 // What makes the codes of a word positive.
-static const u32 POSITIVE = 0xffffffffu / ((1u << Code::BITS) - 1) << (Code::BITS - 1);
+static const u32 POSITIVE = Q_FORMAT > 2 ? 0 : 0xffffffffu / ((1u << Code::BITS) - 1) << (Code::BITS - 1);
 // Code `i` of both halves, made positive, as an f16. It becomes the last bits of a mantissa, and what made it positive and the float
 // besides are taken away again: exact.
 RF_FN u32 decode_two(u32 halves, int i) {
@@ -165,7 +165,7 @@ RF_FN u32 high_halves(u32 a, u32 b) {
 // whole number of the type's least float, whether it is below the normal ones or not: so what a code is with what makes it positive, in
 // either half of a byte. The largest power of two that there is brings it among the normal floats, and what made it positive is taken
 // away with it: exact.
-static const float GROWN = same<In, bf16>::value ? 64.0f : 512.0f;
+static const float GROWN = Q_FORMAT == 3 ? (same<In, bf16>::value ? 1.0f : 256.0f) : same<In, bf16>::value ? 64.0f : 512.0f;
 // They are taken as they are.
 static const u32 POSITIVE = 0;
 RF_FN u32 decode_two(u32 halves, int i) {
@@ -183,10 +183,43 @@ RF_FN u32 exact_two(float low, float high) {
     return two_of<In>(low, high);
 }
 
-// How codes become operands: whole numbers two at a time where the type is added so, else as floats of 32 bits, whose upper halves a
-// bf16 is; any others one by one.
+#if Q_FORMAT == 3
+// E4M3 `i` of both halves, divided by GROWN. Moved to where the type has sign and size, it is 2^-8 of the number in f16 and 2^-120 in
+// bf16, subnormals too. What is no number has all of the size's bits: one more reaches the sign's place, from where it becomes the
+// exponent of none.
+RF_FN u32 e4m3_two(u32 halves, int i) {
+    const u32 codes = i == 0 ? halves << 8 : halves;
+    const u32 size = codes & 0x7f007f00u, none = (size + 0x01000100u) & 0x80008000u, sign = codes & 0x80008000u;
+    if (same<In, bf16>::value) {
+        const u32 part = sign | size >> 4 | (none - (none >> 8));
+#if RF_DEVICE_AMD
+        return part;  // not asked for
+#else
+        return fma_two(part, 0x7b807b80u, 0x80008000u);
+#endif
+    }
+    const u32 part = sign | (size | none) >> 1;
+#if RF_DEVICE_AMD
+    // Units of some architectures take subnormals for zeros.
+    typedef _Float16 Two __attribute__((ext_vector_type(2)));
+    return bit_cast<u32>(bit_cast<Two>(part) * (Two){256, 256});
+#else
+    return part;
+#endif
+}
+#endif
+
+// How codes become operands: whole numbers and E4M3 two at a time where the type is computed with so, else whole numbers as floats of
+// 32 bits, whose upper halves a bf16 is; any others one by one.
 enum { BY_TWO, BY_FLOATS, BY_ONE };
-static const int WAY = Q_FORMAT > 2 ? BY_ONE : RF_DEVICE_AMD && same<In, bf16>::value ? BY_FLOATS : BY_TWO;
+static const int WAY = Q_FORMAT > 3 ? BY_ONE : !RF_DEVICE_AMD || same<In, f16>::value ? BY_TWO : Q_FORMAT > 2 ? BY_ONE : BY_FLOATS;
+RF_FN u32 two_of_codes(u32 halves, int i) {
+#if Q_FORMAT == 3
+    return e4m3_two(halves, i);
+#else
+    return decode_two(halves, i);
+#endif
+}
 static const int PER_HALF = Q_PER / 2;
 template <int> struct Constants {};
 // Floats in whose mantissa codes stand where they are in half a word. In vector registers: an instruction of CDNA takes one scalar one,
@@ -216,7 +249,7 @@ template <> struct Decoder<BY_TWO> {
         }
     }
     RF_FN u32 pair(const Constants<BY_TWO>&, int code, int p) const {
-        return code < PER_HALF ? decode_two(low[p], code) : decode_two(high[p], code - PER_HALF);
+        return code < PER_HALF ? two_of_codes(low[p], code) : two_of_codes(high[p], code - PER_HALF);
     }
 };
 template <> struct Decoder<BY_FLOATS> {
@@ -260,7 +293,7 @@ template <> struct Decoder<BY_ONE> {
 #if F_SPREAD
 template <int> struct Halves;
 template <> struct Halves<BY_TWO> {
-    RF_FN static u32 of(const Constants<BY_TWO>&, u32 word, int i) { return decode_two(word, i); }
+    RF_FN static u32 of(const Constants<BY_TWO>&, u32 word, int i) { return two_of_codes(word, i); }
 };
 template <> struct Halves<BY_ONE> {
     RF_FN static u32 of(const Constants<BY_ONE>&, u32 word, int i) {
@@ -354,7 +387,11 @@ struct Part {
     Unit::Sums total[F_TILES][PRODUCTS];
     Scales scales;
 #endif
+#if Q_GROUPED == 3
+    const In* a[F_TILES];
+#else
     const In* a;
+#endif
     // From one row of words to the next; where a lane's are in those of a slab.
     u32 row_bytes, word_bytes;
     u32 row, col, slab, end;
@@ -364,7 +401,7 @@ struct Part {
 #endif
     float global;
 
-    RF_FN void start(const QMatmulArgs& g, u32 first_row, u32 wave, u32 lane_id) {
+    RF_FN void start(const QMatmulArgs& g, const RowsOfA& rows, u32 first_row, u32 wave, u32 lane_id) {
         const u32 first = group_z() * (g.slice_k / SLAB), last = first + g.slice_k / SLAB, most = g.k / SLAB;
         const u32 slabs = (last < most ? last : most) - first, part = wave / F_SIDE;
         slab = first + slabs / F_FOLD * part / PARTS * F_FOLD;
@@ -381,7 +418,15 @@ struct Part {
         const u32 k = Unit::group(lane_id) * RUN;
         row_bytes = (u32)g.w_k * 4;
         word_bytes = k * row_bytes + col / Q_PER * 4;
+#if Q_GROUPED == 3
+#pragma unroll
+        for (int t = 0; t < F_TILES; ++t) {
+            const u32 own = row + t * Unit::ROWS;
+            a[t] = g.a + (i64)(own < g.m ? rows.at(own) : 0) * g.a_row + k;
+        }
+#else
         a = g.a + (i64)row * g.a_row + k;
+#endif
 #pragma unroll
         for (int i = 0; i < F_TILES * PRODUCTS; ++i) Unit::clear(sum[i / PRODUCTS][i % PRODUCTS]);
 #if !Q_LATE
@@ -417,7 +462,11 @@ struct Part {
         for (int t = 0; t < F_TILES; ++t)
 #pragma unroll
             for (int i = 0; i < RUN / 2 / GIVEN; ++i) {
+#if Q_GROUPED == 3
+                const In* at = a[t] + of * SLAB + i * 2 * GIVEN;
+#else
                 const In* at = a + (i64)(t * Unit::ROWS) * g.a_row + of * SLAB + i * 2 * GIVEN;
+#endif
                 if (row + t * Unit::ROWS < g.m) x.at[t][i] = load<GIVEN>((const u32*)at);
                 else __builtin_memset(&x.at[t][i], 0, 4 * GIVEN);
             }
@@ -519,11 +568,21 @@ static const int OUTPUTS = KEPT * STRIP, ROUNDS = (OUTPUTS + THREADS - 1) / THRE
 extern "C" __global__ RF_WAITS_ITSELF __launch_bounds__(F_WAVES * ARCH_WAVE_SIZE) void few(QMatmulArgs g) {
     __shared__ float lds[TURN][KEPT * LINE];
     const u32 wave = uniform(thread_x() / ARCH_WAVE_SIZE), lane_id = thread_x() % ARCH_WAVE_SIZE;
-    const u32 first_row = group_y() * ROWS, first_col = group_x() * STRIP;
+    const u32 first_col = group_x() * STRIP;
+    u32 first_row;
+    RowsOfA rows;
     Part part;
-    part.start(g, first_row, wave, lane_id);
+#if Q_GROUPED
+    // Which rows are a group is what the launch ahead says.
+    wait_for_launches();
+    if (!go_to_tile<ROWS>(g, rows, first_row)) return;
+    part.start(g, rows, first_row, wave, lane_id);
+#else
+    go_to_tile<ROWS>(g, rows, first_row);
+    part.start(g, rows, first_row, wave, lane_id);
     part.ask(g);
     wait_for_launches();
+#endif
     let_launches_begin();
     part.begin(g);
     part.run(g);

@@ -7,7 +7,10 @@ use rocfire_arch::{ArchInfo, Matrix};
 use rocfire_hal::{DType, Source};
 
 use super::format::{Format, ScaleKind};
+use super::q_matmul::in_front_of;
+use crate::epilogue;
 use crate::family::c_type;
+use crate::gemm::Grouping;
 
 /// Most rows of A.
 pub(super) const ROWS_MAX: usize = 64;
@@ -23,6 +26,8 @@ const CODES_NVIDIA: usize = 8;
 const SUMS: usize = 64;
 /// Most rows of A that NVIDIA's unit takes as two each.
 const SPREAD_ROWS: usize = 4;
+/// Waves of a workgroup of a group of rows on NVIDIA's cards, which all cut K.
+const GROUP_WAVES_NVIDIA: usize = 8;
 /// Slabs of a wave at least: two are under way at a time.
 const SLABS_LEAST: usize = 2;
 /// What a workgroup's beginning and end take, in slabs of a wave.
@@ -123,10 +128,38 @@ impl Tile {
         Tile { fold: if matrix == Matrix::MmaSync && whole { 2 } else { 1 }, ..self }
     }
 
+    /// For groups of rows, most of which have `m` at most; `busy` says whether strips of so many columns are enough for a card. What is
+    /// chosen changes no bit of a row.
+    pub(super) fn of_groups(
+        matrix: Matrix,
+        m: usize,
+        per: usize,
+        fits: impl Fn(usize) -> bool,
+        busy: impl Fn(usize) -> bool,
+    ) -> Option<Tile> {
+        // Neither a single row nor those that NVIDIA's unit takes as two are summed as more are.
+        let m = m.max(SPREAD_ROWS + 1);
+        let lanes = Unit::of(matrix, m)?.lanes;
+        let narrow = |most: usize| Tile::of(matrix, m, per, |wide| wide * per <= most && fits(wide));
+        let enough = Tile::of(matrix, m, per, |wide| fits(wide) && busy(lanes * wide * per));
+        let tile = enough.or_else(|| CODES.into_iter().rev().find_map(narrow))?;
+        Some(match matrix {
+            Matrix::MmaSync => Tile { waves: GROUP_WAVES_NVIDIA, side: 1, ..tile },
+            _ => tile,
+        })
+    }
+
+    /// Rows and columns of a workgroup.
+    pub(super) fn block(&self, matrix: Matrix, per: usize) -> [usize; 2] {
+        let m = if self.spread { 1 } else { SPREAD_ROWS + 1 };
+        let unit = Unit::of(matrix, m).expect("a tile was made for it");
+        [self.tiles * unit.rows, self.side * unit.lanes * self.wide * per]
+    }
+
     /// Workgroups along N and M.
     pub(super) fn grid(&self, matrix: Matrix, [m, n]: [usize; 2], per: usize) -> [usize; 2] {
-        let unit = Unit::of(matrix, m).expect("a tile was made for it");
-        [n.div_ceil(self.side * unit.lanes * self.wide * per), m.div_ceil(self.tiles * unit.rows)]
+        let [rows, columns] = self.block(matrix, per);
+        [n.div_ceil(columns), m.div_ceil(rows)]
     }
 
     /// K of a slice for so many workgroups along M and N: with what the compute unit that has most workgroups is done first, on the
@@ -146,7 +179,7 @@ impl Tile {
 }
 
 /// What runs workgroups side by side on a card of the architecture: compute units, or pairs of them.
-fn units(info: &ArchInfo) -> usize {
+pub(super) fn units(info: &ArchInfo) -> usize {
     let together = info.unit.map_or(1, |unit| unit.compute_units as usize);
     let all = match (info.card, info.matrix) {
         (Some(card), _) => card.compute_units as usize,
@@ -168,11 +201,13 @@ pub(crate) struct FewKey {
     /// Whether scales of neighbouring columns are aligned vectors.
     pub beside: bool,
     pub tile: Tile,
+    /// Of groups of rows.
+    pub grouping: Option<Grouping>,
 }
 
-/// The source of one variant.
-pub(crate) fn source(key: FewKey) -> Source {
-    let FewKey { dtype, format, late, scale, beside, tile } = key;
+/// The source of one variant behind the text of an epilogue, or of none.
+pub(crate) fn source(key: FewKey, epilogue: &str) -> Source {
+    let FewKey { dtype, format, late, scale, beside, tile, grouping } = key;
     let numbers = [
         ("Q_PER", 32 / format.bits()),
         ("Q_LATE", usize::from(late)),
@@ -187,11 +222,13 @@ pub(crate) fn source(key: FewKey) -> Source {
         ("F_SPREAD", usize::from(tile.spread)),
         ("F_BESIDE", usize::from(beside)),
         ("F_SCALE", scale.number() as usize),
+        ("Q_GROUPED", grouping.map_or(0, |grouping| grouping as usize)),
+        ("Q_EPILOGUE", usize::from(!epilogue.is_empty())),
     ]
     .map(|(name, value)| (name, value.to_string()));
     let types = [("Q_IN", c_type(dtype)), ("Q_OUT", c_type(dtype)), ("Q_WORD", "u32"), ("Q_FORMAT", format.number())];
     let defines: Vec<(&str, &str)> = types.into_iter().chain(numbers.iter().map(|(n, v)| (*n, v.as_str()))).collect();
-    Source::new("few", concat!(include_str!("coded.h"), include_str!("few.hip")), &defines)
+    Source::new("few", epilogue::in_front(epilogue, in_front_of!("few.hip")), &defines)
 }
 
 #[cfg(test)]

@@ -173,15 +173,37 @@ struct LoadA {
     static const int WIDE = 16 / (int)sizeof(In), PER_ROW = Q_BK / WIDE, TOTAL = Q_BM * PER_ROW;
     static const int ROUNDS = (TOTAL + Q_THREADS - 1) / Q_THREADS;
     Vec<In, WIDE> held[ROUNDS];
+    RowsOfA rows;
+#if Q_GROUPED == 3
+    // What the list says of a lane's rows.
+    u32 listed[ROUNDS];
+#endif
 
     RF_FN static bool mine(int c) { return TOTAL % Q_THREADS == 0 || c < TOTAL; }
+    RF_FN void start(const QMatmulArgs& g, const RowsOfA& of, u32 first_row) {
+        rows = of;
+#if Q_GROUPED == 3
+#pragma unroll
+        for (int i = 0; i < ROUNDS; ++i) {
+            u32 row = first_row + ((int)thread_x() + i * Q_THREADS) / PER_ROW;
+            listed[i] = row < g.m ? rows.at(row) : 0;
+        }
+#endif
+    }
+    RF_FN u32 row_of(int round, u32 row) const {
+#if Q_GROUPED == 3
+        return listed[round];
+#else
+        return row;
+#endif
+    }
     RF_FN void fetch(const QMatmulArgs& g, u32 first_row, u32 first_k, u32 end) {
         if (!g.a_vector) return;
 #pragma unroll
         for (int i = 0; i < ROUNDS; ++i) {
             int c = (int)thread_x() + i * Q_THREADS;
             u32 row = first_row + c / PER_ROW, k = first_k + c % PER_ROW * WIDE;
-            if (mine(c) && row < g.m && k < end) held[i] = load<WIDE>(g.a + (i64)row * g.a_row + k);
+            if (mine(c) && row < g.m && k < end) held[i] = load<WIDE>(g.a + (i64)row_of(i, row) * g.a_row + k);
             else __builtin_memset(&held[i], 0, sizeof(held[i]));
         }
     }
@@ -210,7 +232,7 @@ struct LoadA {
         for (int c = (int)thread_x(); c < Q_BM * Q_BK; c += Q_THREADS) {
             u32 row = first_row + c / Q_BK, k = first_k + c % Q_BK;
             In one;
-            if (row < g.m && k < end) one = g.a[(i64)row * g.a_row + (i64)k * g.a_k];
+            if (row < g.m && k < end) one = g.a[(i64)rows.at(row) * g.a_row + (i64)k * g.a_k];
             else __builtin_memset(&one, 0, sizeof(one));
             lds[LinesA::at(c / Q_BK, c % Q_BK)] = one;
         }
@@ -309,7 +331,9 @@ struct StoreTile {
 extern "C" __global__ __launch_bounds__(Q_THREADS) void q_matmul(QMatmulArgs g) {
     __shared__ __attribute__((aligned(16))) In lds[LinesA::ELEMENTS + LinesW::ELEMENTS];
     u32 slice = group_z();
-    u32 first_row = group_y() * Q_BM, first_col = group_x() * Q_BN;
+    u32 first_row, first_col = group_x() * Q_BN;
+    RowsOfA rows;
+    if (!go_to_tile<Q_BM>(g, rows, first_row)) return;
     u32 k = slice * g.slice_k, end = k + g.slice_k;
     end = end < g.k ? end : g.k;
     float global = g.global ? *g.global : 1.0f;
@@ -320,6 +344,7 @@ extern "C" __global__ __launch_bounds__(Q_THREADS) void q_matmul(QMatmulArgs g) 
     tile.start();
     load_w.start();
     total.clear();
+    load_a.start(g, rows, first_row);
     load_a.fetch(g, first_row, k, end);
     load_w.fetch(g, first_col, k, end);
     while (k < end) {
@@ -438,16 +463,24 @@ RF_FN void add_products(const Vec<u32, Q_WIDE>* some, const float* row, float (&
 #else
 #define Q_TWO_WAVES
 #endif
-extern "C" __global__ __launch_bounds__(256) Q_TWO_WAVES void q_strip(QMatmulArgs g) {
-    __shared__ __attribute__((aligned(16))) float rows[Q_GROUPS][Q_RUN * Q_ROWS + Q_APART];
-    __shared__ float parts[Q_GROUPS][Q_LANES * Q_PART];
-    u32 lane_id = thread_x() % Q_LANES, group = thread_x() / Q_LANES, slice = group_z();
-    u32 first_col = group_x() * Q_STRIP, col = first_col + lane_id * Q_CODES, first_k = slice * Q_CHUNK;
+struct StripLds {
+    __attribute__((aligned(16))) float rows[Q_GROUPS][Q_RUN * Q_ROWS + Q_APART];
+    float parts[Q_GROUPS][Q_LANES * Q_PART];
+};
+// Rounds in which a workgroup's sums meet in LDS: a thread has one of each.
+static const int TURNS = Q_ROWS * (Q_CODES / Q_PART);
+static_assert(Q_LANES * Q_PART <= 256, "a sum of each thread");
+
+// Sums of a strip over the chunk of K that begins at `first_k`, each given to `put` by the thread that has it.
+template <class Put> RF_FN void sum_chunk(const QMatmulArgs& g, const RowsOfA& rows_of_a, u32 first_row, u32 first_k, float global, StripLds& lds, Put& put) {
+    u32 lane_id = thread_x() % Q_LANES, group = thread_x() / Q_LANES;
+    u32 first_col = group_x() * Q_STRIP, col = first_col + lane_id * Q_CODES;
 #pragma unroll 8
     for (int turn = 0; turn < Q_ROWS * Q_CHUNK / 256; ++turn) {
         u32 c = turn * 256 + thread_x(), m = c / Q_CHUNK, at = c % Q_CHUNK, k = first_k + at;
-        bool there = m < g.m && k < g.k;
-        rows[at / Q_RUN][at % Q_RUN * Q_ROWS + m] = there ? cast<float>(g.a[(i64)m * g.a_row + (i64)k * g.a_k]) : 0.0f;
+        bool there = first_row + m < g.m && k < g.k;
+        const In* from = g.a + (i64)k * g.a_k;
+        lds.rows[at / Q_RUN][at % Q_RUN * Q_ROWS + m] = there ? cast<float>(from[(i64)rows_of_a.at(first_row + m) * g.a_row]) : 0.0f;
     }
     barrier();
     float sum[Q_ROWS][Q_CODES];
@@ -459,7 +492,7 @@ extern "C" __global__ __launch_bounds__(256) Q_TWO_WAVES void q_strip(QMatmulArg
     u32 k = first_k + group * Q_RUN;
     bool whole = first_k + Q_CHUNK <= g.k;
     const u32* from = (const u32*)g.words + (col < g.n ? col / Q_PER : 0);
-    const float* row = rows[group];
+    const float* row = lds.rows[group];
 #pragma unroll 1
     for (int turn = 0; turn < Q_RUN / Q_AHEAD; ++turn, k += Q_AHEAD, row += Q_AHEAD * Q_ROWS) {
         Vec<u32, Q_WIDE> some[Q_AHEAD];
@@ -473,7 +506,6 @@ extern "C" __global__ __launch_bounds__(256) Q_TWO_WAVES void q_strip(QMatmulArg
         }
         add_products(some, row, sum);
     }
-    float global = g.global ? *g.global : 1.0f;
 #if !Q_LATE
     float scales[Q_CODES];
     scales_of(g, global, first_k + group * Q_RUN, col, scales);
@@ -483,21 +515,61 @@ extern "C" __global__ __launch_bounds__(256) Q_TWO_WAVES void q_strip(QMatmulArg
         for (int i = 0; i < Q_CODES; ++i) sum[m][i] *= scales[i];
 #endif
 #pragma unroll
-    for (int turn = 0; turn < Q_ROWS * (Q_CODES / Q_PART); ++turn) {
+    for (int turn = 0; turn < TURNS; ++turn) {
         const int m = turn / (Q_CODES / Q_PART), first = turn % (Q_CODES / Q_PART) * Q_PART;
         if (turn > 0) barrier();
 #pragma unroll
-        for (int i = 0; i < Q_PART; ++i) parts[group][part_at(group, lane_id, i)] = sum[m][first + i];
+        for (int i = 0; i < Q_PART; ++i) lds.parts[group][part_at(group, lane_id, i)] = sum[m][first + i];
         barrier();
         for (u32 at = thread_x(); at < Q_LANES * Q_PART; at += 256) {
             u32 n = first_col + at / Q_PART * Q_CODES + first + at % Q_PART;
-            if ((u32)m >= g.m || n >= g.n) break;
+            if (first_row + m >= g.m || n >= g.n) break;
             float total = 0.0f;
 #pragma unroll
-            for (int other = 0; other < Q_GROUPS; ++other) total += parts[other][part_at(other, at / Q_PART, at % Q_PART)];
-            finish(g, slice, m, n, total, global);
+            for (int other = 0; other < Q_GROUPS; ++other) total += lds.parts[other][part_at(other, at / Q_PART, at % Q_PART)];
+            put(turn, first_row + m, n, total);
         }
     }
+}
+
+struct StoreStrip {
+    const QMatmulArgs& g;
+    u32 slice;
+    float global;
+    RF_FN void operator()(int, u32 row, u32 col, float sum) const { finish(g, slice, row, col, sum, global); }
+};
+// Sums of the chunks before and of this one, stored behind the last.
+struct AddStrip {
+    const QMatmulArgs& g;
+    float global;
+    bool is_last;
+    float sums[TURNS];
+    RF_FN void operator()(int turn, u32 row, u32 col, float sum) {
+        sums[turn] += sum;
+        if (is_last) finish(g, 0, row, col, sums[turn], global);
+    }
+};
+
+extern "C" __global__ __launch_bounds__(256) Q_TWO_WAVES void q_strip(QMatmulArgs g) {
+    __shared__ StripLds lds;
+    const float global = global_of(g);
+    RowsOfA rows_of_a;
+#if Q_GROUPED
+    u32 first_row;
+    if (!go_to_tile<Q_ROWS>(g, rows_of_a, first_row)) return;
+    AddStrip add = {g, global, false, {}};
+#pragma unroll
+    for (int turn = 0; turn < TURNS; ++turn) add.sums[turn] = 0.0f;
+#pragma unroll 1
+    for (u32 first_k = 0; first_k < g.k; first_k += Q_CHUNK) {
+        if (first_k > 0) barrier();
+        add.is_last = first_k + Q_CHUNK >= g.k;
+        sum_chunk(g, rows_of_a, first_row, first_k, global, lds, add);
+    }
+#else
+    StoreStrip store = {g, group_z(), global};
+    sum_chunk(g, rows_of_a, 0, group_z() * Q_CHUNK, global, lds, store);
+#endif
 }
 
 #else

@@ -9,8 +9,13 @@ use super::few::{self, FewKey, Tile};
 use super::format::{CodeLayout, Format, Packed, ScaleKind, Scales};
 use super::walk::fours;
 use crate::Result;
+use crate::epilogue;
 use crate::family::{self, BOX_LIMIT, FastDiv, GRID_YZ_MAX, KernelLaunch, Sources, c_type, shape};
-use crate::gemm::{GemmParams, gemm, matrix_side};
+use crate::gemm::{GemmParams, Grouping, gemm, matrix_side};
+
+mod grouped;
+
+pub use grouped::{q_matmul_grouped, q_matmul_grouped_fused};
 
 const OP: &str = "q_matmul";
 /// K that is summed from zero; chunks are added in ascending order, by one workgroup or by several.
@@ -47,7 +52,7 @@ const STRIPS: usize = 512;
 /// Workgroups that an emulated device is taken to run at once: the choice must not depend on the host.
 const EMULATED_SLOTS: usize = 4;
 
-/// A matrix of codes, `[K, N]`.
+/// A matrix of codes, `[K, N]`, or one for each of several groups, `[groups, K, N]`.
 #[derive(Clone, Copy, Debug)]
 pub struct CodedMatrix<'a> {
     /// Codes packed along either axis, or bytes; any strides.
@@ -172,12 +177,27 @@ struct Product<'a> {
     k: usize,
 }
 
-impl<'a> Product<'a> {
-    fn new(stream: &'a Stream, a: View<'a>, w: &CodedMatrix<'_>, c: View<'a>) -> Result<Product<'a>> {
+/// The arguments of a product and how its words are read: what kernels are chosen by, besides shapes.
+struct Operands<'a> {
+    args: QMatmulArgs,
+    words: View<'a>,
+    scales: Option<Scales<'a>>,
+    format: Format,
+    /// The words' type in the kernel, and codes of such a word.
+    word: DType,
+    per: usize,
+    /// Whether words hold codes along K.
+    along_k: bool,
+    /// Whether scales do not vary along K.
+    late: bool,
+}
+
+impl<'a> Operands<'a> {
+    /// `a` [m, k] and `c` [m, n], checked. `four`: the axis along which bytes are read in fours.
+    fn new(a: &View<'_>, w: &CodedMatrix<'a>, c: &View<'_>, four: Option<usize>) -> Operands<'a> {
         let CodedMatrix { words, layout, scales } = w;
         let (m, k, n) = (a.shape()[0], a.shape()[1], c.shape()[1]);
         let own = layout.per_word(words.dtype());
-        let four = fours(words, layout, own, &[k, n]);
         let (per, word) = match (four, words.dtype()) {
             (Some(_), _) => (4 * own, DType::U32),
             (None, DType::U32) => (own, DType::U32),
@@ -226,29 +246,64 @@ impl<'a> Product<'a> {
             scale_kind: scales.map_or(0, |scales| scales.kind.number()),
             a_vector: u32::from(a_vector),
         };
-        let format = layout.format;
-        let (along_k, late) = (packed == 0, s_k == 0);
-        let strip = strip(&args, words, per, along_k || word != DType::U32, blocked.map_or(STRIP_RUN, |s| s.block[0]));
-        let skinny = SKINNY_ROWS.into_iter().find(|&rows| m <= rows && rows * per <= SKINNY_SUMS && !along_k);
-        let input = a.dtype();
+        let scales = scales.copied();
+        Operands { args, words: *words, scales, format: layout.format, word, per, along_k: packed == 0, late: s_k == 0 }
+    }
+
+    /// K and N that share a scale; `None` where there is one of all.
+    fn blocked(&self) -> Option<[usize; 2]> {
+        self.scales.filter(|scales| !scales.block.is_empty()).map(|scales| [scales.block[0], scales.block[1]])
+    }
+
+    /// K that shares a scale, 0 for all.
+    fn block_k(&self) -> usize {
+        self.blocked().filter(|_| !self.late).map_or(0, |[k, _]| k)
+    }
+
+    /// Whether rows of words are whole, aligned vectors of so many.
+    fn in_vectors(&self, wide: usize) -> bool {
+        (self.args.n as usize).is_multiple_of(self.per * wide)
+            && self.args.w_k % wide as i64 == 0
+            && self.words.device_address().is_multiple_of(4 * wide as u64)
+    }
+
+    /// Whether words are of 32 bits, neighbours along N.
+    fn by_words(&self) -> bool {
+        !self.along_k && self.word == DType::U32 && self.args.w_n == 1
+    }
+
+    /// The key of the kernel of few rows.
+    fn few_key(&self, dtype: DType, tile: Tile) -> FewKey {
+        let Operands { format, late, .. } = *self;
+        // Without one for each block along K it is not looked at.
+        let scale = self.scales.filter(|_| !late).map_or(ScaleKind::F32, |scales| scales.kind);
+        let beside = !late && self.blocked().is_some_and(|[_, n]| n == 1) && beside(&self.args, scale);
+        FewKey { dtype, format, late, scale, beside, tile, grouping: None }
+    }
+
+    /// The key of another kernel.
+    fn key(&self, [input, output]: [DType; 2], choice: Choice) -> QMatmulKey {
+        let Operands { format, word, per, along_k, late, .. } = *self;
+        let Choice { matrix, tiles, deep, rows, wide } = choice;
+        QMatmulKey { input, output, matrix, tiles, format, word, per, along_k, late, deep, rows, wide, grouping: None }
+    }
+}
+
+impl<'a> Product<'a> {
+    fn new(stream: &'a Stream, a: View<'a>, w: &CodedMatrix<'_>, c: View<'a>) -> Result<Product<'a>> {
+        let (m, k, n) = (a.shape()[0], a.shape()[1], c.shape()[1]);
+        let four = fours(&w.words, w.layout, w.layout.per_word(w.words.dtype()), &[k, n]);
+        let of = Operands::new(&a, w, &c, four);
+        let strip = strip(&of);
+        let per = of.per;
+        let skinny = SKINNY_ROWS.into_iter().find(|&rows| m <= rows && rows * per <= SKINNY_SUMS && !of.along_k);
         let device = stream.device();
-        let unit = device.config().matrix && matrix_side(device.arch().info(), input) != 0;
-        let block_k = blocked.filter(|_| !late).map_or(0, |scales| scales.block[0]);
-        let by_words = !along_k && word == DType::U32 && args.w_n == 1;
-        let fits = |wide: usize| by_words && in_vectors(&args, words, per, wide);
-        if let Some(tile) = few(device.arch().info().matrix, &args, input, per, block_k, strip.is_some(), fits)
-            && unit
-        {
-            // Without one for each block along K it is not looked at.
-            let scale = scales.filter(|_| !late).map_or(ScaleKind::F32, |scales| scales.kind);
-            let beside = !late && blocked.is_some_and(|scales| scales.block[1] == 1) && beside(&args, scale);
-            let key = FewKey { dtype: input, format, late, scale, beside, tile };
-            return Ok(Product { stream, c, kernel: Kernel::Few(key), args, m, n, k });
-        }
-        let Choice { matrix, tiles, deep, rows, wide } = choice(m, unit, strip, skinny, block_k);
-        let output = c.dtype();
-        let key = QMatmulKey { input, output, matrix, tiles, format, word, per, along_k, late, deep, rows, wide };
-        Ok(Product { stream, c, kernel: Kernel::Other(key), args, m, n, k })
+        let unit = device.config().matrix && matrix_side(device.arch().info(), a.dtype()) != 0;
+        let kernel = match few(device.arch().info().matrix, &of, a.dtype(), strip.is_some()).filter(|_| unit) {
+            Some(tile) => Kernel::Few(of.few_key(a.dtype(), tile)),
+            None => Kernel::Other(of.key([a.dtype(), c.dtype()], choice(m, unit, strip, skinny, of.block_k()))),
+        };
+        Ok(Product { stream, c, kernel, args: of.args, m, n, k })
     }
 
     fn run(&self) -> Result<()> {
@@ -328,8 +383,8 @@ impl<'a> Product<'a> {
     ) -> Result<()> {
         static SOURCES: Sources<Kernel> = Sources::new();
         let source = SOURCES.get(self.kernel, |kernel| match kernel {
-            Kernel::Few(key) => few::source(key),
-            Kernel::Other(key) => source(key),
+            Kernel::Few(key) => few::source(key, ""),
+            Kernel::Other(key) => source(key, ""),
         });
         // SAFETY:
         // - `QMatmulArgs` is the twin of the kernel's struct, sizes asserted on both sides; `check` saw to it that the strides
@@ -354,33 +409,24 @@ enum Kernel {
     Other(QMatmulKey),
 }
 
-/// The tile of the kernel of few rows, where it takes the product: 16-bit floats on a matrix unit, whole slabs of K and blocks of
-/// scales, rows that are vectors. On RDNA strips, if they serve, take the fewest rows: there a lane decodes what another one decodes too,
-/// for a product of 16 rows.
-fn few(
-    matrix: Matrix,
-    args: &QMatmulArgs,
-    dtype: DType,
-    per: usize,
-    block_k: usize,
-    strip: bool,
-    fits: impl Fn(usize) -> bool,
-) -> Option<Tile> {
-    let m = args.m as usize;
-    let halves = matches!(dtype, DType::F16 | DType::BF16);
-    let whole = args.a_vector != 0 && (args.k as usize).is_multiple_of(few::SLAB) && block_k.is_multiple_of(few::SLAB);
-    let near = (0..few::WORDS / i64::from(args.k)).contains(&args.w_k);
+/// The tile of the kernel of few rows, where it takes the product. On RDNA strips, if they serve, take the fewest rows: there a lane
+/// decodes what another one decodes too, for a product of 16 rows.
+fn few(matrix: Matrix, of: &Operands<'_>, dtype: DType, strip: bool) -> Option<Tile> {
+    let (m, k) = (of.args.m as usize, of.args.k as usize);
     let others = strip && m <= UNIT_ROWS && matches!(matrix, Matrix::Wmma11 | Matrix::Wmma12);
-    let tile =
-        (halves && whole && near && !others && m <= few::ROWS_MAX).then(|| Tile::of(matrix, m, per, fits)).flatten();
-    tile.map(|tile| tile.folding(matrix, args.k as usize, block_k))
+    let fits = |wide: usize| of.by_words() && of.in_vectors(wide);
+    let tile = (serves_few(of, dtype) && !others && m <= few::ROWS_MAX).then(|| Tile::of(matrix, m, of.per, fits));
+    tile.flatten().map(|tile| tile.folding(matrix, k, of.block_k()))
 }
 
-/// Whether rows of words are whole, aligned vectors of so many.
-fn in_vectors(args: &QMatmulArgs, words: &View<'_>, per: usize, wide: usize) -> bool {
-    (args.n as usize).is_multiple_of(per * wide)
-        && args.w_k % wide as i64 == 0
-        && words.device_address().is_multiple_of(4 * wide as u64)
+/// What the kernel of few rows asks of a product: 16-bit floats, whole slabs of K and blocks of scales, rows that are vectors.
+fn serves_few(of: &Operands<'_>, dtype: DType) -> bool {
+    let halves = matches!(dtype, DType::F16 | DType::BF16);
+    let whole = of.args.a_vector != 0
+        && (of.args.k as usize).is_multiple_of(few::SLAB)
+        && of.block_k().is_multiple_of(few::SLAB);
+    let near = (0..few::WORDS / i64::from(of.args.k)).contains(&of.args.w_k);
+    halves && whole && near
 }
 
 /// Whether neighbouring scales are aligned vectors.
@@ -414,22 +460,23 @@ fn choice(m: usize, unit: bool, strip: Option<(usize, usize)>, skinny: Option<us
     Choice { matrix: unit, tiles, deep: if unit && few { depth(block_k) } else { ROUND }, rows: 0, wide: 0 }
 }
 
-/// Rows and words of a lane of the strip kernel; `None` where words are no vectors along N, rows too many, or scales change within
-/// a run.
-fn strip(args: &QMatmulArgs, words: &View<'_>, per: usize, other: bool, block_k: usize) -> Option<(usize, usize)> {
-    let (m, n, k) = (args.m as usize, args.n as usize, args.k as usize);
+/// Rows and words of a lane of the strip kernel; `None` where rows are too many, and where it does not serve.
+fn strip(of: &Operands<'_>) -> Option<(usize, usize)> {
+    let (m, n, k) = (of.args.m as usize, of.args.n as usize, of.args.k as usize);
     let (rows, sums) = STRIP_ROWS.into_iter().find(|&(rows, _)| m <= rows)?;
-    if other || args.w_n != 1 || !(args.s_k == 0 || block_k.is_multiple_of(STRIP_RUN)) {
-        return None;
-    }
-    let fits = |&wide: &usize| {
-        let held = per * wide <= STRIP_CODES && rows * per * wide <= sums;
-        held && in_vectors(args, words, per, wide)
-    };
-    let many = |&wide: &usize| n.div_ceil(STRIP_LANES * per * wide) * k.div_ceil(CHUNK) >= STRIPS;
-    let mut widths = [4, 2, 1].into_iter().filter(fits);
+    let many = |&wide: &usize| n.div_ceil(STRIP_LANES * of.per * wide) * k.div_ceil(CHUNK) >= STRIPS;
+    let mut widths = strip_widths(of, rows, sums);
     let narrowest = widths.clone().next_back()?;
     Some((rows, widths.find(many).unwrap_or(narrowest)))
+}
+
+/// Words that a lane of the strip kernel may have, most first, of so many rows: none where words are no vectors along N, or scales
+/// change within a run.
+fn strip_widths(of: &Operands<'_>, rows: usize, sums: usize) -> impl DoubleEndedIterator<Item = usize> + Clone {
+    let block_k = of.blocked().map_or(STRIP_RUN, |[k, _]| k);
+    let serves = of.by_words() && (of.args.s_k == 0 || block_k.is_multiple_of(STRIP_RUN));
+    let held = move |wide: usize, per: usize| per * wide <= STRIP_CODES && rows * per * wide <= sums;
+    [4, 2, 1].into_iter().filter(move |&wide| serves && held(wide, of.per) && of.in_vectors(wide))
 }
 
 /// What varies in the source.
@@ -450,10 +497,26 @@ pub(crate) struct QMatmulKey {
     pub rows: usize,
     /// Words of a lane of the strip kernel; 0 for the others.
     pub wide: usize,
+    /// Of groups of rows.
+    pub grouping: Option<Grouping>,
 }
 
-/// The source of one variant.
-pub(crate) fn source(key: QMatmulKey) -> Source {
+/// What stands before the kernels of codes by floats.
+macro_rules! in_front_of {
+    ($text:literal) => {
+        concat!(
+            "using namespace rf;\n",
+            include_str!("../gemm/rows.hip"),
+            include_str!("../gemm/groups.hip"),
+            include_str!("coded.h"),
+            include_str!($text)
+        )
+    };
+}
+pub(super) use in_front_of;
+
+/// The source of one variant behind the text of an epilogue, or of none.
+pub(crate) fn source(key: QMatmulKey, epilogue: &str) -> Source {
     let numbers = [
         ("Q_MATRIX", usize::from(key.matrix)),
         ("Q_TILES_M", key.tiles[0]),
@@ -465,6 +528,8 @@ pub(crate) fn source(key: QMatmulKey) -> Source {
         ("Q_ROWS", key.rows),
         ("Q_WIDE", key.wide),
         ("Q_CHUNK", CHUNK),
+        ("Q_GROUPED", key.grouping.map_or(0, |grouping| grouping as usize)),
+        ("Q_EPILOGUE", usize::from(!epilogue.is_empty())),
     ]
     .map(|(name, value)| (name, value.to_string()));
     let types = [
@@ -474,7 +539,7 @@ pub(crate) fn source(key: QMatmulKey) -> Source {
         ("Q_FORMAT", key.format.number()),
     ];
     let defines: Vec<(&str, &str)> = types.into_iter().chain(numbers.iter().map(|(n, v)| (*n, v.as_str()))).collect();
-    Source::new("q_matmul", concat!(include_str!("coded.h"), include_str!("q_matmul.hip")), &defines)
+    Source::new("q_matmul", epilogue::in_front(epilogue, in_front_of!("q_matmul.hip")), &defines)
 }
 
 /// `QMatmulArgs` of `q_matmul.hip`.

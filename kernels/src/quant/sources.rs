@@ -8,7 +8,7 @@ use super::few::{self, FewKey, Tile};
 use super::format::{Format, Rounding, ScaleKind};
 use super::q_matmul::QMatmulKey;
 use super::{activations, dequantise, preshuffle, q_matmul, quantise, row_codes, scaled, scales};
-use crate::gemm::matrix_side;
+use crate::gemm::{Grouping, matrix_side};
 
 type Row = (&'static str, Source);
 
@@ -87,6 +87,7 @@ fn product_sources(arch: Arch, x: DType) -> Vec<Row> {
         deep: 32,
         rows,
         wide: 0,
+        grouping: None,
     };
     let mut keys = vec![
         key(Format::I8, large, false, true, 0),
@@ -102,8 +103,21 @@ fn product_sources(arch: Arch, x: DType) -> Vec<Row> {
     if matrix {
         keys.push(QMatmulKey { deep: 128, ..key(Format::I4, [1, 2], false, false, 0) });
     }
-    let few = few_keys(arch, x).into_iter().map(few::source);
-    keys.into_iter().map(q_matmul::source).chain(few).map(|source| ("q_matmul", source)).collect()
+    let few = few_keys(arch, x);
+    let mut all: Vec<Row> = grouped_sources(&keys, &few).collect();
+    all.extend(keys.into_iter().map(|key| ("q_matmul", q_matmul::source(key, ""))));
+    all.extend(few.into_iter().map(|key| ("q_matmul", few::source(key, ""))));
+    all
+}
+
+/// The same for groups of rows, told in turn; the skinny kernel takes none.
+fn grouped_sources<'a>(keys: &'a [QMatmulKey], few: &'a [FewKey]) -> impl Iterator<Item = Row> + 'a {
+    let grouping = |turn: usize| Some([Grouping::Choices, Grouping::Offsets, Grouping::Counts][turn % 3]);
+    let keys = keys.iter().filter(|key| key.rows == 0 || key.wide > 0).enumerate();
+    let keys = keys.map(move |(turn, &key)| q_matmul::source(QMatmulKey { grouping: grouping(turn), ..key }, ""));
+    let few = few.iter().filter(|key| key.tile.kept > 1 && !key.tile.spread).enumerate();
+    let few = few.map(move |(turn, &key)| few::source(FewKey { grouping: grouping(turn), ..key }, ""));
+    keys.chain(few).map(|source| ("q_matmul_grouped", source))
 }
 
 /// Of few rows: one row and more, every tile that the matrix unit has, formats and scales in turn.
@@ -121,7 +135,7 @@ fn few_keys(arch: Arch, x: DType) -> Vec<FewKey> {
     ];
     let of = |(format, m, late, scale, beside): (Format, usize, bool, ScaleKind, bool)| {
         let tile = Tile::of(arch.info().matrix, m, 32 / format.bits(), |_| true)?;
-        Some(FewKey { dtype: x, format, late, scale, beside, tile })
+        Some(FewKey { dtype: x, format, late, scale, beside, tile, grouping: None })
     };
     let halves = matches!(x, DType::F16 | DType::BF16);
     turns.into_iter().filter(|_| halves).filter_map(of).collect()

@@ -5,6 +5,7 @@ use super::*;
 use crate::testing::{Lie, Numbers, coordinates, device, read, tensor};
 
 mod activations;
+mod grouped;
 mod products;
 
 /// What a code is, from the definition of its format.

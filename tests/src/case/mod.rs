@@ -13,6 +13,7 @@ mod experts;
 mod gate;
 mod gemm;
 mod grouped;
+mod grouped_codes;
 mod hadamard;
 mod index;
 mod interpolate;
@@ -305,6 +306,7 @@ pub fn all() -> Vec<Case> {
     [
         gemm::cases(),
         grouped::cases(),
+        grouped_codes::cases(),
         conv::cases(),
         attention::cases(),
         cache::cases(),

@@ -19,13 +19,14 @@ use rocfire_kernels::cache::{Cache, CacheCodes, CacheLayout, CacheMut, Pages, Sc
 use rocfire_kernels::conv::{ConvParams, conv};
 use rocfire_kernels::experts::{ByExpert, GroupScore, Groups, RouteParams, Score, SortParams, route, sort_by_expert};
 use rocfire_kernels::gate::{Activation, GateParams, gate};
-use rocfire_kernels::gemm::{GemmParams, gemm};
+use rocfire_kernels::gemm::{GemmGroups, GemmParams, gemm};
 use rocfire_kernels::hadamard::hadamard;
 use rocfire_kernels::loss::{CrossEntropy, cross_entropy};
 use rocfire_kernels::norm::{NormGradients, NormKind, NormParams, norm, norm_backward};
 use rocfire_kernels::quant::{
     CodeLayout, CodedMatrix, CodedRows, Format, Granularity, MxRounding, Preshuffled, PreshuffledRows, RowCodes,
-    ScaleKind, Scales, norm_quantise, q_matmul, q_matmul_preshuffled, q_matmul_scaled, quantise_activations,
+    ScaleKind, Scales, norm_quantise, q_matmul, q_matmul_grouped, q_matmul_preshuffled, q_matmul_scaled,
+    quantise_activations,
 };
 use rocfire_kernels::rope::{RopeAngles, RopeParams, RopeTensor, rope};
 use rocfire_kernels::sample::{Draw, SampleParams, TopK, sample, top_k};
@@ -121,6 +122,12 @@ const SUBJECTS: &[Subject] = &[
     sampled("largest 2048 f32 64x65536", largest),
     always("route 8 of 256 f32 8192", routed),
     sampled("sort by expert 8192x8 of 256", sorted_by_expert),
+    Subject {
+        name: "experts fp8 16x4 of 32 2048x1024",
+        compulsory: Some(32 * 2048 * 1024 + 2 * 16 * 2048 + 2 * 64 * 1024 + 4 * 32 * 16 * 8),
+        always: true,
+        run: experts_coded,
+    },
 ];
 
 /// What misses a limit. A part that is empty says nothing of that.
@@ -258,6 +265,25 @@ fn packed(device: &Device, [m, n, k]: [usize; 3]) -> Outcome {
         &CodedMatrix { words: words.view(), layout: &layout, scales: Some(&scales) },
         c.view_mut(),
     )?)
+}
+
+/// Sixteen tokens to four each of 32 experts, whose weights are E4M3 by blocks of 128 x 128: each expert has one or three.
+fn experts_coded(device: &Device) -> Outcome {
+    let (tokens, chosen, experts, [k, n]) = (16, 4, 32, [2048, 1024]);
+    let (layout, block) = (CodeLayout::bytes(Format::E4M3), [1, 128, 128]);
+    let (a, words) = (zeros(device, &[tokens, k], DType::BF16)?, zeros(device, &[experts, k, n], DType::U8)?);
+    let scales = zeros(device, &[experts, k / 128, n / 128], DType::F32)?;
+    let mut c = zeros(device, &[tokens * chosen, n], DType::BF16)?;
+    let i32s = |values: Vec<usize>| {
+        let bytes: Vec<u8> = values.iter().flat_map(|&value| (value as i32).to_le_bytes()).collect();
+        Tensor::from_bytes(device, &[values.len()], DType::I32, &bytes)
+    };
+    let offsets = i32s((0..=experts).map(|expert| expert / 2 * 4 + expert % 2).collect())?;
+    let order = i32s((0..tokens * chosen).map(|place| place * 13 % (tokens * chosen)).collect())?;
+    let groups = GemmGroups::Choices { offsets: offsets.view(), order: order.view(), each: chosen };
+    let scales = Scales { view: scales.view(), kind: ScaleKind::F32, block: &block, global: None };
+    let w = CodedMatrix { words: words.view(), layout: &layout, scales: Some(&scales) };
+    Ok(q_matmul_grouped(device.stream(), a.view(), &w, &groups, c.view_mut())?)
 }
 
 fn inputs<'a>(q: &'a Tensor, k: &'a Tensor, v: &'a Tensor) -> AttentionInputs<'a> {

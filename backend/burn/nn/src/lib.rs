@@ -10,7 +10,7 @@
 //! - [`RmsNorm`], [`LayerNorm`], [`GroupNorm`], [`RotaryEncoding`], [`GatedMlp`] and [`CrossEntropyLoss`] are Burn's modules, a launch
 //!   each, with gradients; [`gate`], [`softmax`] and [`log_softmax`] their functions. Norms load Burn's records.
 //! - [`Experts`] are the blocks of a mixture of experts, with gradients, over [`ByExpert`] and [`grouped_matmul`]; [`route`] chooses
-//!   experts of tokens.
+//!   experts of tokens. [`QuantExperts`] are the same of codes, [`CodedMatrices`].
 //! - [`sample`] draws tokens by top-k, top-p, min-p and masks; [`penalise`], [`log_probabilities`], [`top_k`] and [`accept`] are
 //!   beside it.
 //! - [`QuantLinear`] multiplies codes by codes; [`Coded`] is what it reads; [`hadamard()`] spreads outliers before.
@@ -38,6 +38,7 @@
 
 mod attention;
 mod cache;
+mod coded_experts;
 mod custom;
 mod dispatch;
 mod experts;
@@ -53,6 +54,7 @@ mod tokens;
 
 pub use attention::{AttentionInputs, attention};
 pub use cache::{KvCache, Sequences};
+pub use coded_experts::{CodedMatrices, QuantExperts};
 pub use custom::custom;
 pub use experts::{ByExpert, Experts, grouped_matmul};
 pub use gated::{GatedMlp, gate, log_softmax, softmax};
@@ -65,8 +67,8 @@ pub use recurrent::{DeltaGates, ScanInputs, StateSequences, States};
 pub use rocfire_burn::attention::{AttentionParams, Dropout};
 pub use rocfire_burn::custom::operators::{
     Activation, CacheLayout, Coding, DeltaParams, Format, GateLayout, GateParams, Granularity, GroupScore,
-    GroupedEpilogue, Groups, MxRounding, Order, PagedParams, RopeFrequencies, RopeScaling, RopeStyle, RouteForm, Score,
-    Shared, SharedScore,
+    GroupedEpilogue, Groups, MatrixCoding, MxRounding, Order, PagedParams, RopeFrequencies, RopeScaling, RopeStyle,
+    RouteForm, ScaleKind, Score, Shared, SharedScore,
 };
 pub use rope::RotaryEncoding;
 pub use tokens::{

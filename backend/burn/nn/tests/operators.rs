@@ -14,11 +14,11 @@ use burn::tensor::{Bool, DType, Device, Int, Tensor, TensorData};
 use common::{Fill, numbers};
 use rocfire_burn::RocmDevice;
 use rocfire_burn_nn::{
-    Activation, AttentionInputs, AttentionParams, Coded, CrossEntropyLoss, Experts, Format, GateLayout, GateParams,
-    GatedMlp, Granularity, GroupNorm, GroupedEpilogue, LayerNorm, MxRounding, Order, Penalties, QuantLinear, RmsNorm,
-    RopeFrequencies, RopeScaling, RopeStyle, RotaryEncoding, RouteForm, Sampling, Score, accept, accept_greedy,
-    attention, gate, grouped_matmul, hadamard, log_probabilities, log_softmax, penalise, probabilities, route, sample,
-    softmax, top_k,
+    Activation, AttentionInputs, AttentionParams, Coded, CodedMatrices, CrossEntropyLoss, Experts, Format, GateLayout,
+    GateParams, GatedMlp, Granularity, GroupNorm, GroupedEpilogue, LayerNorm, MatrixCoding, MxRounding, Order,
+    Penalties, QuantExperts, QuantLinear, RmsNorm, RopeFrequencies, RopeScaling, RopeStyle, RotaryEncoding, RouteForm,
+    Sampling, ScaleKind, Score, accept, accept_greedy, attention, gate, grouped_matmul, hadamard, log_probabilities,
+    log_softmax, penalise, probabilities, route, sample, softmax, top_k,
 };
 
 fn flex() -> Device {
@@ -394,6 +394,92 @@ fn experts_are_those_that_every_row_goes_through() {
     let (a, b) = (numbers([3, 6], 1, DType::F32, &flex().inner()), numbers([2, 6, 4], 2, DType::F32, &flex().inner()));
     let offsets = Tensor::<1, Int>::from_data([0, 1, 3], &flex().inner());
     assert!(grouped_matmul(a, b, offsets, GroupedEpilogue::None, None).is_none());
+}
+
+/// What a code stands for.
+fn number(format: Format, code: u8) -> f64 {
+    let (mantissa, bias, bits) = match format {
+        Format::I8 => return f64::from(code as i8),
+        Format::E4M3 => (3, 7, 8),
+        _ => (1, 1, 4),
+    };
+    let size = i32::from(code) & ((1 << (bits - 1)) - 1);
+    let (exponent, fraction) = (size >> mantissa, f64::from(size & ((1 << mantissa) - 1)));
+    let steps = if exponent == 0 { fraction } else { fraction + f64::from(1 << mantissa) };
+    let size = steps * 2f64.powi(exponent.max(1) - bias - mantissa);
+    if code >> (bits - 1) & 1 == 0 { size } else { -size }
+}
+
+/// The matrices `[experts, K, N]` that codes stand for.
+fn decoded(of: &CodedMatrices, [count, k, n]: [usize; 3]) -> Vec<f32> {
+    let coding = of.coding;
+    let [codes, grid] = coding.shapes([count, k, n]);
+    let bytes = of.codes.val().into_data();
+    assert_eq!(bytes.shape().to_vec(), codes);
+    let bytes = bytes.convert::<u8>().try_into_vec::<u8>().unwrap();
+    let scales = match (&of.scales, &of.bytes) {
+        (Some(scales), _) => scales.val().into_data(),
+        (None, bytes) => bytes.as_ref().unwrap().val().into_data(),
+    };
+    let scales = scales.convert::<f64>().try_into_vec::<f64>().unwrap();
+    let scale =
+        |at: usize| if coding.kind == ScaleKind::E8M0 { 2f64.powi(scales[at] as i32 - 127) } else { scales[at] };
+    let element = |at: usize| {
+        let turned = |[k, n]: [usize; 2]| if coding.is_transposed { [n, k] } else { [k, n] };
+        let ([row, col], block) = (turned([at / n % k, at % n]), turned(coding.block));
+        let per = 8 / coding.format.bits();
+        let byte = bytes[(at / (k * n) * codes[1] + row) * codes[2] + col / per];
+        let code = byte >> (col % per * coding.format.bits());
+        let scale = scale((at / (k * n) * grid[1] + row / block[0]) * grid[2] + col / block[1]);
+        (scale * number(coding.format, if per == 2 { code & 15 } else { code })) as f32
+    };
+    (0..count * k * n).map(element).collect()
+}
+
+#[test]
+fn experts_of_codes_are_those_of_what_the_codes_stand_for() {
+    let device = rocm().inner();
+    let mx = MatrixCoding { kind: ScaleKind::E8M0, ..MatrixCoding::new(Format::E2M1, [32, 1]) };
+    let blocks = MatrixCoding::new(Format::E4M3, [16, 8]);
+    let codings =
+        [mx, MatrixCoding { is_transposed: true, ..mx }, blocks, MatrixCoding { is_transposed: true, ..blocks }];
+    for coding in codings.into_iter().chain([MatrixCoding::new(Format::I8, [usize::MAX, 1])]) {
+        let (experts, model, hidden) = (4, 32, 64);
+        let weight = |shape, seed| Param::from_tensor(numbers::<3>(shape, seed, DType::F32, &device));
+        let [gate, up] = [1, 2].map(|seed| weight([experts, model, hidden], seed));
+        let down = weight([experts, hidden, model], 3);
+        let made = || Experts { gate: gate.clone(), up: up.clone(), down: down.clone(), activation: Activation::Silu };
+        let coded = QuantExperts::new(made(), coding).expect("the device is rocfire's");
+        let of = |matrices: &CodedMatrices, shape: [usize; 3]| {
+            let values = TensorData::new(decoded(matrices, shape), shape);
+            Param::from_tensor(Tensor::<3>::from_data(values, &device))
+        };
+        let plain = Experts {
+            gate: of(&coded.gate, [experts, model, hidden]),
+            up: of(&coded.up, [experts, model, hidden]),
+            down: of(&coded.down, [experts, hidden, model]),
+            activation: Activation::Silu,
+        };
+        // One row, some, and a choice of no expert.
+        for rows in [1, 7] {
+            let chosen: Vec<i64> = (0..2 * rows as i64).map(|at| [3, 1, 0, -1][at as usize % 4]).collect();
+            let chosen = || Tensor::<2, Int>::from_data(TensorData::new(chosen.clone(), [rows, 2]), &device);
+            let (x, shares) =
+                (numbers([rows, model], 4, DType::F32, &device), numbers([rows, 2], 5, DType::F32, &device));
+            let theirs = plain.forward(x.clone(), chosen(), shares.clone()).into_data();
+            let ours = coded.forward(x.clone(), chosen(), shares.clone()).into_data();
+            compare(&format!("{coding:?}"), &[ours], std::slice::from_ref(&theirs), F32);
+            let exact = made().forward(x, chosen(), shares).into_data();
+            let values = |data: &TensorData| data.clone().convert::<f64>().try_into_vec::<f64>().unwrap();
+            let off = values(&theirs).iter().zip(values(&exact)).any(|(a, b)| (a - b).abs() > 1e-4);
+            assert!(off, "{coding:?}: codes are not the numbers themselves");
+        }
+        let bytes = coded.clone().into_record().into_bytes().unwrap();
+        let other = QuantExperts::new(made(), coding).unwrap().load_record(ModuleRecord::from_bytes(bytes).unwrap());
+        other.gate.codes.val().into_data().assert_eq(&coded.gate.codes.val().into_data(), true);
+    }
+    let theirs = numbers::<3>([2, 32, 8], 1, DType::F32, &flex().inner());
+    assert!(CodedMatrices::of(theirs, mx).is_none());
 }
 
 #[test]

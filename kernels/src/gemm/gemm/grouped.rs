@@ -3,7 +3,7 @@
 
 use bytemuck::{Pod, Zeroable};
 use rocfire_fusion::Epilogue;
-use rocfire_hal::{DType, Stream, View, ViewMut};
+use rocfire_hal::{DType, Layout, Stream, Tensor, View, ViewMut};
 
 use super::{
     BoundEpilogue, CHUNK, GRID_YZ_MAX, GemmArgs, GemmKey, GemmParams, Product, check, choose, chunk_of, epilogue,
@@ -42,6 +42,126 @@ impl<'a> GemmGroups<'a> {
             GemmGroups::Choices { offsets, .. } => offsets,
         }
     }
+
+    /// How many they are, checked.
+    fn count(&self) -> usize {
+        match self {
+            GemmGroups::Offsets(bounds) => bounds.len() - 1,
+            GemmGroups::Counts(bounds) => bounds.len(),
+            GemmGroups::Choices { offsets, .. } => offsets.len() - 1,
+        }
+    }
+
+    /// Checks the groups of products of `a` by `count` matrices of `k` rows and `n` columns, and what is written against all that is
+    /// read but the matrices.
+    pub(crate) fn check(
+        &self,
+        op: &'static str,
+        stream: &Stream,
+        a: &View<'_>,
+        [count, k, n]: [usize; 3],
+        (arg, c): (&'static str, &ViewMut<'_>),
+    ) -> Result<()> {
+        let bounds = self.bounds();
+        family::on_device(op, "groups", stream, &bounds)?;
+        family::on_device(op, arg, stream, c)?;
+        family::same_dtype(op, "groups", &bounds, DType::I32)?;
+        let (entries, fits) = match self {
+            GemmGroups::Offsets(_) | GemmGroups::Choices { .. } => {
+                (count + 1, matches!(*a.shape(), [_, own] if own == k))
+            }
+            GemmGroups::Counts(_) => {
+                (count, matches!(*a.shape(), [own_count, _, own] if own_count == count && own == k))
+            }
+        };
+        if bounds.shape() != [entries] || !bounds.layout().is_contiguous() {
+            let got = format!("{:?}, strides {:?}", bounds.shape(), bounds.layout().strides());
+            return Err(shape(op, "groups", format!("contiguous [{entries}]"), got));
+        }
+        if !fits {
+            let expected = if entries == count { format!("[{count}, rows, {k}]") } else { format!("[rows, {k}]") };
+            return Err(shape(op, "a", expected, format!("{:?}", a.shape())));
+        }
+        let chosen;
+        let rows = match self {
+            GemmGroups::Choices { order, each, .. } => {
+                check_order(op, stream, order, *each, a, c)?;
+                chosen = [order.len()];
+                &chosen
+            }
+            _ => &a.shape()[..a.shape().len() - 1],
+        };
+        let equal = c.shape().split_last().is_some_and(|(&last, outer)| last == n && outer == rows);
+        if !equal {
+            return Err(shape(op, arg, format!("{rows:?} by {n}"), format!("{:?}", c.shape())));
+        }
+        family::writable(op, arg, c)?;
+        for (arg, view) in [("a", a), ("groups", &bounds)] {
+            family::disjoint(op, arg, c, view)?;
+        }
+        Ok(())
+    }
+
+    /// `a` and `c`, checked, with all rows on one axis, and how many a group has that counts them, else 0. `copy` has those of an `a`
+    /// that has none.
+    pub(crate) fn lined_up<'v>(
+        &self,
+        op: &'static str,
+        stream: &Stream,
+        [a, c]: [View<'v>; 2],
+        copy: &'v mut Option<Tensor>,
+    ) -> Result<([View<'v>; 2], usize)> {
+        let GemmGroups::Counts(_) = self else { return Ok(([a, c], 0)) };
+        let &[count, rows, k] = a.shape() else { unreachable!("three axes were checked") };
+        let lies = c.layout().reshape(&[count * rows, c.shape()[2]]);
+        let lies = lies.ok_or_else(|| {
+            shape(op, "c", "groups and rows that form one axis", format!("strides {:?}", c.layout().strides()))
+        })?;
+        let a = match a.layout().reshape(&[count * rows, k]) {
+            Some(layout) => a.with_layout(layout)?,
+            None => {
+                let copy = copy.insert(family::contiguous(stream, a)?);
+                copy.view().with_layout(Layout::contiguous(&[count * rows, k])?)?
+            }
+        };
+        Ok(([a, c.with_layout(lies)?], rows))
+    }
+
+    /// How they are told to a kernel whose tiles have so many of the `rows` of C, of which a group that counts its own has `each`.
+    pub(crate) fn told(&self, a: &View<'_>, [rows, each]: [usize; 2], tile: usize) -> ToldGroups {
+        let (grouping, count) = (self.grouping(), self.count());
+        let (choices, row_each, a_rows) = match self {
+            GemmGroups::Choices { order, each, .. } => (order.device_address(), *each, a.shape()[0]),
+            _ => (0, 0, 0),
+        };
+        let row_tiles = match each {
+            0 => rows / tile + count.min(rows),
+            each => count * each.div_ceil(tile),
+        };
+        let bounds = self.bounds().device_address();
+        ToldGroups { grouping, bounds, choices, count, row_tiles, each: row_each, a_rows }
+    }
+
+    fn grouping(&self) -> Grouping {
+        match self {
+            GemmGroups::Offsets(_) => Grouping::Offsets,
+            GemmGroups::Counts(_) => Grouping::Counts,
+            GemmGroups::Choices { .. } => Grouping::Choices,
+        }
+    }
+}
+
+/// Groups as a kernel's arguments have them.
+pub(crate) struct ToldGroups {
+    pub grouping: Grouping,
+    pub bounds: u64,
+    pub choices: u64,
+    pub count: usize,
+    /// Tiles of rows that groups can fill at most.
+    pub row_tiles: usize,
+    /// Choices of a row of A.
+    pub each: usize,
+    pub a_rows: usize,
 }
 
 /// `c[rows of g] = a[rows of g] · b[g]` for every group `g`.
@@ -103,60 +223,35 @@ fn check_output(
     arg: &'static str,
     c: &ViewMut<'_>,
 ) -> Result<()> {
-    let bounds = groups.bounds();
-    family::on_device(OP, "groups", stream, &bounds)?;
-    family::on_device(OP, arg, stream, c)?;
-    family::same_dtype(OP, "groups", &bounds, DType::I32)?;
     let &[count, k, n] = b.shape() else {
         return Err(shape(OP, "b", "[groups, K, N]", format!("{:?}", b.shape())));
     };
-    let (entries, fits) = match groups {
-        GemmGroups::Offsets(_) | GemmGroups::Choices { .. } => (count + 1, matches!(*a.shape(), [_, own] if own == k)),
-        GemmGroups::Counts(_) => (count, matches!(*a.shape(), [own_count, _, own] if own_count == count && own == k)),
-    };
-    if bounds.shape() != [entries] || !bounds.layout().is_contiguous() {
-        let got = format!("{:?}, strides {:?}", bounds.shape(), bounds.layout().strides());
-        return Err(shape(OP, "groups", format!("contiguous [{entries}]"), got));
-    }
-    if !fits {
-        let expected = if entries == count { format!("[{count}, rows, {k}]") } else { format!("[rows, {k}]") };
-        return Err(shape(OP, "a", expected, format!("{:?}", a.shape())));
-    }
-    let chosen;
-    let rows = match groups {
-        GemmGroups::Choices { order, each, .. } => {
-            check_order(stream, order, *each, a, c)?;
-            chosen = [order.len()];
-            &chosen
-        }
-        _ => &a.shape()[..a.shape().len() - 1],
-    };
-    let equal = c.shape().split_last().is_some_and(|(&last, outer)| last == n && outer == rows);
-    if !equal {
-        return Err(shape(OP, arg, format!("{rows:?} by {n}"), format!("{:?}", c.shape())));
-    }
-    family::writable(OP, arg, c)?;
-    for (arg, view) in [("a", a), ("b", b), ("groups", &bounds)] {
-        family::disjoint(OP, arg, c, view)?;
-    }
-    Ok(())
+    groups.check(OP, stream, a, [count, k, n], (arg, c))?;
+    family::disjoint(OP, "b", c, b)
 }
 
 /// Checks a list of choices of rows of `a`.
-fn check_order(stream: &Stream, order: &View<'_>, each: usize, a: &View<'_>, c: &ViewMut<'_>) -> Result<()> {
-    family::on_device(OP, "order", stream, order)?;
-    family::same_dtype(OP, "order", order, DType::I32)?;
+fn check_order(
+    op: &'static str,
+    stream: &Stream,
+    order: &View<'_>,
+    each: usize,
+    a: &View<'_>,
+    c: &ViewMut<'_>,
+) -> Result<()> {
+    family::on_device(op, "order", stream, order)?;
+    family::same_dtype(op, "order", order, DType::I32)?;
     if order.layout().rank() != 1 || !order.layout().is_contiguous() {
         let got = format!("{:?}, strides {:?}", order.shape(), order.layout().strides());
-        return Err(shape(OP, "order", "contiguous [choices]", got));
+        return Err(shape(op, "order", "contiguous [choices]", got));
     }
     if each == 0 || each > i32::MAX as usize {
-        return Err(shape(OP, "each", format!("1 to {}", i32::MAX), each));
+        return Err(shape(op, "each", format!("1 to {}", i32::MAX), each));
     }
     if a.shape()[0] == 0 && !order.is_empty() {
-        return Err(shape(OP, "a", "a row to choose", format!("{:?}", a.shape())));
+        return Err(shape(op, "a", "a row to choose", format!("{:?}", a.shape())));
     }
-    family::disjoint(OP, "order", c, order)
+    family::disjoint(op, "order", c, order)
 }
 
 fn multiply(
@@ -174,29 +269,8 @@ fn multiply(
     if c.is_empty() || b.shape()[0] == 0 {
         return Ok(());
     }
-    let (copy, each);
-    let (a, c) = match groups {
-        GemmGroups::Offsets(_) | GemmGroups::Choices { .. } => {
-            each = 0;
-            (a, c)
-        }
-        GemmGroups::Counts(_) => {
-            let &[count, rows, k] = a.shape() else { unreachable!("three axes were checked") };
-            each = rows;
-            let lies = c.layout().reshape(&[count * rows, c.shape()[2]]);
-            let lies = lies.ok_or_else(|| {
-                shape(OP, "c", "groups and rows that form one axis", format!("strides {:?}", c.layout().strides()))
-            })?;
-            let a = match a.layout().reshape(&[count * rows, k]) {
-                Some(layout) => a.with_layout(layout)?,
-                None => {
-                    copy = family::contiguous(stream, a)?;
-                    copy.view().with_layout(rocfire_hal::Layout::contiguous(&[count * rows, k])?)?
-                }
-            };
-            (a, c.with_layout(lies)?)
-        }
-    };
+    let mut copy = None;
+    let ([a, c], each) = groups.lined_up(OP, stream, [a, c], &mut copy)?;
     Product::new(stream, a, b, c, epilogue).run_grouped(groups, each, params)
 }
 
@@ -264,17 +338,9 @@ pub fn gemm_grouped_transposed(
 impl Product<'_> {
     /// `self.b` has the groups as its first batch axis, though the product has none.
     fn run_grouped(self, groups: &GemmGroups<'_>, each: usize, params: &GemmParams) -> Result<()> {
-        let (grouping, count) = match groups {
-            GemmGroups::Offsets(bounds) => (Grouping::Offsets, bounds.len() - 1),
-            GemmGroups::Counts(bounds) => (Grouping::Counts, bounds.len()),
-            GemmGroups::Choices { offsets, .. } => (Grouping::Choices, offsets.len() - 1),
-        };
-        let (tiling, unit) = self.grouped_tiling(count, params)?;
+        let (tiling, unit) = self.grouped_tiling(groups.count(), params)?;
         let [bm, bn] = tiling.block();
-        let row_tiles = match each {
-            0 => self.m / bm + count.min(self.m),
-            rows => count * rows.div_ceil(bm),
-        };
+        let told = groups.told(&self.reads[0], [self.m, each], bm);
         let vector = tiling.vector(self.input);
         // Groups begin at any row, so that vectors across rows would not be aligned.
         let a = match self.mode(&self.a, self.m, vector) {
@@ -285,21 +351,17 @@ impl Product<'_> {
         let chunked = self.k.div_ceil(chunk_of(self.k)) > 1 && !self.input.is_int();
         let staging = tiling.staging(unit, [a, b], chunked);
         let key = GemmKey { input: self.input, output: self.output, tf32: false, tiling, a, b, chunked, staging };
-        let (choices, row_each, a_rows) = match groups {
-            GemmGroups::Choices { order, each, .. } => (order.device_address(), *each, self.reads[0].shape()[0]),
-            _ => (0, 0, 0),
-        };
         let args = GroupedArgs {
-            bounds: groups.bounds().device_address(),
-            choices,
-            groups: count as u32,
+            bounds: told.bounds,
+            choices: told.choices,
+            groups: told.count as u32,
             group_rows: each as u32,
-            row_tiles: row_tiles as u32,
-            each: row_each as u32,
-            a_rows: a_rows as u32,
+            row_tiles: told.row_tiles as u32,
+            each: told.each as u32,
+            a_rows: told.a_rows as u32,
             ..self.grouped_args(1, chunk_of(self.k))
         };
-        self.launch_grouped(key, grouping, [self.n.div_ceil(bn), row_tiles, 1], &args)
+        self.launch_grouped(key, told.grouping, [self.n.div_ceil(bn), told.row_tiles, 1], &args)
     }
 
     /// The rows of groups are K, and a group is a batch.
