@@ -276,6 +276,25 @@ fn functions_of_kernels_stay_small() {
     fail_on(long, "a device function has at most 80 lines: cut it along its phases");
 }
 
+/// Functions of the prelude whose names hiprtc's or NVRTC's headers declare outside of `rf`, too.
+const DECLARED_TWICE: &str = "ballot exp exp2 exp10 expm1 log log2 log10 log1p fma sqrt rsqrt cbrt hypot sin cos tan sinh cosh tanh \
+    atan2 erf erfc pow floor ceil trunc round rint fmod isnan isinf isfinite copysign ldexp lgamma tgamma abs min max clock";
+
+#[test]
+fn kernels_name_the_scope_of_functions_that_vendors_declare_too() {
+    let mut bare = Vec::new();
+    for (path, text) in files(&[".hip", ".h"]).into_iter().filter(|(path, _)| path.starts_with("kernels/src/")) {
+        for (line, code) in code_lines(&text) {
+            let words = code.split(|letter: char| !(letter.is_ascii_alphanumeric() || "_:.>(".contains(letter)));
+            let called = words.flat_map(|word| word.split_inclusive('(')).filter_map(|word| word.strip_suffix('('));
+            for name in called.filter(|name| DECLARED_TWICE.split_whitespace().any(|twice| twice == *name)) {
+                bare.push(format!("{path}:{line}: {name}"));
+            }
+        }
+    }
+    fail_on(bare, "write `rf::` in front: with a vendor's headers in sight the bare name is ambiguous");
+}
+
 #[test]
 fn each_crate_stays_within_its_budget() {
     let folders: Vec<(String, String)> = files(&["Cargo.toml"])

@@ -33,7 +33,7 @@ template <int GROUPING, int TILE> struct Group {
                 upto += lane() >= reach ? before : 0;
             }
             // The first of the lanes that the tile is not behind.
-            u64 reached = ballot(passed + upto > wanted);
+            u64 reached = rf::ballot(passed + upto > wanted);
             if (reached != 0) {
                 u32 at = 0;
                 while ((reached & 1) == 0) {

@@ -113,7 +113,7 @@ RF_FN u32 bound_of(const Peaks& peaks, u32 wanted, u32 most, u32* counters) {
     u32 low = 1, high = most;
     for (u32 round = 0; low < high; ++round) {
         u32 middle = low + (high - low + 1) / 2;
-        u32 own = ones(ballot(peaks.first >= middle)) + ones(ballot(peaks.second >= middle));
+        u32 own = ones(rf::ballot(peaks.first >= middle)) + ones(rf::ballot(peaks.second >= middle));
         if (lane() == 0) lds_add(&counters[round % 3], own);
         barrier();
         u32 found = counters[round % 3];
