@@ -14,6 +14,7 @@ use crate::family::{self, BOX_LIMIT, FastDiv, GRID_YZ_MAX, KernelLaunch, Sources
 use crate::gemm::{GemmParams, Grouping, gemm, matrix_side};
 
 mod grouped;
+pub(super) mod written;
 
 pub use grouped::{q_matmul_grouped, q_matmul_grouped_fused};
 

@@ -102,6 +102,24 @@ impl<'a> GemmGroups<'a> {
         Ok(())
     }
 
+    /// The groups from `first` to `end`, with the rows of `a` and `c`, checked, that they count from.
+    pub(crate) fn part<'v>(
+        &self,
+        [a, c]: [View<'v>; 2],
+        [first, end]: [usize; 2],
+    ) -> Result<(GemmGroups<'a>, [View<'v>; 2])> {
+        Ok(match *self {
+            GemmGroups::Offsets(bounds) => (GemmGroups::Offsets(outermost(bounds, [first, end + 1])?), [a, c]),
+            GemmGroups::Choices { offsets, order, each } => {
+                (GemmGroups::Choices { offsets: outermost(offsets, [first, end + 1])?, order, each }, [a, c])
+            }
+            GemmGroups::Counts(counts) => {
+                let own = [first, end];
+                (GemmGroups::Counts(outermost(counts, own)?), [outermost(a, own)?, outermost(c, own)?])
+            }
+        })
+    }
+
     /// `a` and `c`, checked, with all rows on one axis, and how many a group has that counts them, else 0. `copy` has those of an `a`
     /// that has none.
     pub(crate) fn lined_up<'v>(
@@ -184,7 +202,7 @@ pub fn gemm_grouped(
 ) -> Result<()> {
     check(stream, &a, &b, c.dtype())?;
     check_output(stream, &a, &b, groups, "c", &c)?;
-    multiply(stream, a, b, groups, c.view(), None, params)
+    multiply(stream, a, b, groups, (c.view(), None), mean(&c.view(), groups), params)
 }
 
 /// What `epilogue` computes of it: nothing but its outputs is written.
@@ -210,8 +228,21 @@ pub fn gemm_grouped_fused(
     }
     match epilogue.outputs() {
         [] => Ok(()),
-        [first, ..] => multiply(stream, a, b, groups, first.view(), Some(BoundEpilogue::new(epilogue)), params),
+        [first, ..] => {
+            let c = (first.view(), Some(BoundEpilogue::new(epilogue)));
+            multiply(stream, a, b, groups, c, mean(&first.view(), groups), params)
+        }
     }
+}
+
+/// What `first` to `end` of the first axis has.
+pub(crate) fn outermost(view: View<'_>, [first, end]: [usize; 2]) -> Result<View<'_>> {
+    Ok(view.with_layout(view.layout().slice(0, first, end, 1)?)?)
+}
+
+/// Rows a group, of all of C.
+fn mean(c: &View<'_>, groups: &GemmGroups<'_>) -> usize {
+    c.shape().iter().rev().skip(1).product::<usize>().div_ceil(groups.count().max(1))
 }
 
 /// Checks the groups, and what is written against all that is read.
@@ -254,13 +285,15 @@ fn check_order(
     family::disjoint(op, "order", c, order)
 }
 
-fn multiply(
+/// The product, checked. `c`: what is written first of the epilogue's outputs, where there is one; `mean`: rows a group, which tiles are
+/// chosen by: none is known here.
+pub(crate) fn multiply(
     stream: &Stream,
     a: View<'_>,
     b: View<'_>,
     groups: &GemmGroups<'_>,
-    c: View<'_>,
-    epilogue: Option<BoundEpilogue<'_>>,
+    (c, epilogue): (View<'_>, Option<BoundEpilogue<'_>>),
+    mean: usize,
     params: &GemmParams,
 ) -> Result<()> {
     if params.slice_k == Some(true) || params.vendor.is_some() {
@@ -271,7 +304,7 @@ fn multiply(
     }
     let mut copy = None;
     let ([a, c], each) = groups.lined_up(OP, stream, [a, c], &mut copy)?;
-    Product::new(stream, a, b, c, epilogue).run_grouped(groups, each, params)
+    Product::new(stream, a, b, c, epilogue).run_grouped(groups, [each, mean], params)
 }
 
 /// `c[g] = a[rows of g]ᵀ · b[rows of g]` for every group `g`: the gradients of the matrices of [`gemm_grouped`].
@@ -337,8 +370,8 @@ pub fn gemm_grouped_transposed(
 
 impl Product<'_> {
     /// `self.b` has the groups as its first batch axis, though the product has none.
-    fn run_grouped(self, groups: &GemmGroups<'_>, each: usize, params: &GemmParams) -> Result<()> {
-        let (tiling, unit) = self.grouped_tiling(groups.count(), params)?;
+    fn run_grouped(self, groups: &GemmGroups<'_>, [each, mean]: [usize; 2], params: &GemmParams) -> Result<()> {
+        let (tiling, unit) = self.grouped_tiling([groups.count(), mean], params)?;
         let [bm, bn] = tiling.block();
         let told = groups.told(&self.reads[0], [self.m, each], bm);
         let vector = tiling.vector(self.input);
@@ -367,7 +400,7 @@ impl Product<'_> {
     /// The rows of groups are K, and a group is a batch.
     fn run_deep(self, offsets: &View<'_>, params: &GemmParams) -> Result<()> {
         let groups = self.extents[0];
-        let (tiling, unit) = self.grouped_tiling(groups, params)?;
+        let (tiling, unit) = self.grouped_tiling([groups, self.m], params)?;
         let [bm, bn] = tiling.block();
         let vector = tiling.vector(self.input);
         // Groups begin at any row, so that vectors along rows would not be aligned.
@@ -384,14 +417,12 @@ impl Product<'_> {
         self.launch_grouped(key, Grouping::Depth, [self.n.div_ceil(bn), self.m.div_ceil(bm), groups], &args)
     }
 
-    /// By the mean of the groups: none is known here.
-    fn grouped_tiling(&self, groups: usize, params: &GemmParams) -> Result<(Tiling, Unit)> {
+    /// Of groups of so many rows each: where they are batches, M is a group's own.
+    fn grouped_tiling(&self, [groups, rows]: [usize; 2], params: &GemmParams) -> Result<(Tiling, Unit)> {
         let device = self.stream.device();
         let unit = Unit::of(device.arch().info(), self.input);
         let unit = if device.config().matrix { unit } else { unit.without_matrix() }.reading(false);
         let machine = machine(&device);
-        // Of a product whose batches are the groups, M is a group's own.
-        let rows = if self.axes > 0 { self.m } else { self.m.div_ceil(groups) };
         let tiling = match params.tiling {
             Some(_) => self.tiling(params, unit, machine)?,
             None => choose(unit, self.input, [rows, self.n], groups, machine),

@@ -7,6 +7,7 @@ use rocfire_hal::{DType, Error, Layout, Stream, View, ViewMut};
 use super::{
     BLOCK, Choice, CodedMatrix, FEW_ROWS, Kernel, Operands, QMatmulArgs, ROUND, SLICED_ROWS, STRIP_LANES, STRIP_ROWS,
     depth, matrix_side, serves_few, source, strip_widths,
+    written::{groups_at_once, multiply_written},
 };
 use crate::Result;
 use crate::epilogue::{self, BoundEpilogue};
@@ -20,8 +21,8 @@ const OP: &str = "q_matmul_grouped";
 /// What memory gives at once: of a narrower strip's row the neighbour, who may be behind another L2, would fetch it anew.
 const LINE_BYTES: usize = 128;
 
-/// `c[rows of g] = a[rows of g] · w[g]` for every group `g`, the weights read as packed codes: nothing of them is written out, and where
-/// no group has more rows than a tile each word of those that have any is read once.
+/// `c[rows of g] = a[rows of g] · w[g]` for every group `g`, the weights read as packed codes: nothing of them is written out for less
+/// than 256 rows a group in the mean, and where no group has more rows than a tile each word of those that have any is read once.
 ///
 /// # Shapes
 /// `w`: `[groups, K, N]`, any strides; its scales by group: of blocks `[1, .., ..]`, or one of all. `a`, `c` and groups as
@@ -29,10 +30,11 @@ const LINE_BYTES: usize = 128;
 /// # Types
 /// As [`q_matmul`](super::q_matmul).
 /// # Numerics
-/// As [`q_matmul`](super::q_matmul), but that K is never cut and no weight is written out. Words of 32 bits along N enter exactly, with
+/// As [`q_matmul`](super::q_matmul), but that K is never cut; where weights are written out, it is up to 512 MiB of them at a time, and
+/// the products are [`gemm_grouped`](crate::gemm::gemm_grouped)'s. Words of 32 bits along N enter exactly, with
 /// scales on sums, where there are up to 64 rows a group in the mean: of 16 bits where there is a matrix unit, of every type where
-/// there is none. By how many rows, and by which others, a row is multiplied with changes no bit as long as that mean stays up to 64, or
-/// above; of codes along K never.
+/// there is none. By how many rows, and by which others, a row is multiplied with changes no bit as long as that mean stays up to 64,
+/// between, or from 256 on.
 /// # Errors
 /// As [`q_matmul`](super::q_matmul) and [`gemm_grouped`](crate::gemm::gemm_grouped).
 pub fn q_matmul_grouped(
@@ -137,6 +139,10 @@ fn multiply(
     let [count, k, n] = extents(w)?;
     if c.is_empty() || count == 0 {
         return Ok(());
+    }
+    let mean = c.shape().iter().rev().skip(1).product::<usize>() / count;
+    if let Some(at_once) = groups_at_once(stream, &a, mean, [k, n]) {
+        return multiply_written(stream, a, w, groups, (c, epilogue), ([count, k, n], mean), at_once);
     }
     let mut copy = None;
     let ([a, c], each) = groups.lined_up(OP, stream, [a, c], &mut copy)?;

@@ -6,6 +6,7 @@ use rocfire_hal::Layout;
 use super::*;
 use crate::gemm::GemmGroups;
 use crate::graphs::Maker;
+use crate::quant::q_matmul::written::multiply_written;
 
 /// `count` matrices of `k` by `n`, `of` what their codes are made of.
 fn words(device: &Device, [count, k, n]: [usize; 3], of: impl Fn(usize) -> u8) -> Tensor {
@@ -58,17 +59,17 @@ fn a_row_of_a_group_has_the_bits_that_it_would_have_alone() {
     }
 }
 
-/// Three groups of 2, 0 and 3 rows by an oracle in f64, of scales that are each group's.
-fn check(device: &Device, dtype: DType, [n, k]: [usize; 2]) {
+/// Three groups, the second of no rows, by an oracle in f64, of scales that are each group's.
+fn check(device: &Device, dtype: DType, [n, k]: [usize; 2], [first, rows]: [usize; 2]) {
     let words = words(device, [3, k, n], code);
     let scales: Vec<f64> = (0..3 * k.div_ceil(32)).map(|at| (1 + at * 5 % 7) as f64 / 8.0).collect();
     let held = tensor(device, &[3, k.div_ceil(32), 1], DType::F32, &scales, Lie::Plain);
     let own = Scales { view: held.view(), kind: ScaleKind::F32, block: &[1, 32, n], global: None };
     let layout = CodeLayout::bytes(Format::E4M3);
     let w = CodedMatrix { words: words.view(), layout: &layout, scales: Some(&own) };
-    let (all, offsets) = (values(5, k), counted(device, &[0, 2, 2, 5]));
-    let a = tensor(device, &[5, k], dtype, &all, Lie::Plain);
-    let mut c = Tensor::empty(device, &[5, n], dtype).unwrap();
+    let (all, offsets) = (values(rows, k), counted(device, &[0, first, first, rows].map(|row| row as i32)));
+    let a = tensor(device, &[rows, k], dtype, &all, Lie::Plain);
+    let mut c = Tensor::empty(device, &[rows, n], dtype).unwrap();
     q_matmul_grouped(device.stream(), a.view(), &w, &GemmGroups::Offsets(offsets.view()), c.view_mut()).unwrap();
     let weight = |group: usize, row: usize, column: usize| {
         let code = code((group * k + row) * n + column);
@@ -76,8 +77,8 @@ fn check(device: &Device, dtype: DType, [n, k]: [usize; 2]) {
     };
     // What the type holds of A.
     let held = read(&a);
-    let want: Vec<f64> = coordinates(&[5, n])
-        .map(|at| (0..k).map(|i| held[at[0] * k + i] * weight(if at[0] < 2 { 0 } else { 2 }, i, at[1])).sum())
+    let want: Vec<f64> = coordinates(&[rows, n])
+        .map(|at| (0..k).map(|i| held[at[0] * k + i] * weight(if at[0] < first { 0 } else { 2 }, i, at[1])).sum())
         .collect();
     crate::testing::assert_close(&read(&c), &want, dtype, &(dtype, n, k));
 }
@@ -85,7 +86,7 @@ fn check(device: &Device, dtype: DType, [n, k]: [usize; 2]) {
 #[test]
 fn groups_are_scaled_by_their_own_scales() {
     for dtype in [DType::BF16, DType::F16, DType::F32] {
-        check(&device(), dtype, [64, 96]);
+        check(&device(), dtype, [64, 96], [2, 5]);
     }
 }
 
@@ -94,7 +95,50 @@ fn groups_without_a_matrix_unit_are_the_oracles() {
     // Strips over several chunks of K, the last one cut off, and tiles.
     let device = crate::testing::device_without_matrix_unit();
     for size in [[64, 1056], [33, 70]] {
-        check(&device, DType::F32, size);
+        check(&device, DType::F32, size, [2, 5]);
+    }
+}
+
+#[test]
+fn weights_of_many_rows_are_written_out() {
+    // 257 rows a group in the mean, and one less.
+    for rows in [771, 765] {
+        check(&device(), DType::BF16, [40, 64], [500, rows]);
+    }
+}
+
+#[test]
+fn parts_of_the_groups_are_the_whole() {
+    let device = device();
+    let (count, n, k, each) = (3, 24, 64, 2);
+    let words = words(&device, [count, k, n], code);
+    let scales = tensor(&device, &[count, 1, 1], DType::F32, &[0.5, 1.5, 0.25], Lie::Plain);
+    let layout = CodeLayout::bytes(Format::E4M3);
+    let scales = Scales { view: scales.view(), kind: ScaleKind::F32, block: &[1, k, n], global: None };
+    let w = CodedMatrix { words: words.view(), layout: &layout, scales: Some(&scales) };
+    let a = tensor(&device, &[12, k], DType::BF16, &values(12, k), Lie::Plain);
+    let in_groups = a.view().with_layout(Layout::contiguous(&[count, 4, k]).unwrap()).unwrap();
+    let order = counted(&device, &(0..12).map(|place| (place * 7 + 3) % 24).collect::<Vec<_>>());
+    let (bounds, counts) = (counted(&device, &[1, 6, 6, 11]), counted(&device, &[3, 0, 4]));
+    for (a, groups) in [
+        (a.view(), GemmGroups::Offsets(bounds.view())),
+        (a.view(), GemmGroups::Choices { offsets: bounds.view(), order: order.view(), each }),
+        (in_groups, GemmGroups::Counts(counts.view())),
+    ] {
+        let product = |at_once: usize| {
+            let mut c = tensor(&device, &[12, n], DType::BF16, &vec![-7.0; 12 * n], Lie::Plain);
+            let mut whole = c.view_mut();
+            if let GemmGroups::Counts(_) = groups {
+                whole = whole.with_layout(Layout::contiguous(&[count, 4, n]).unwrap()).unwrap();
+            }
+            let (c_of, sizes) = ((whole.view(), None), ([count, k, n], 256));
+            multiply_written(device.stream(), a, &w, &groups, c_of, sizes, at_once).unwrap();
+            c.to_bytes().unwrap()
+        };
+        let whole = product(count);
+        for at_once in [1, 2] {
+            assert_eq!(product(at_once), whole, "{groups:?}, {at_once} at once");
+        }
     }
 }
 
