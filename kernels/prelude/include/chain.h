@@ -9,7 +9,11 @@
 //   read_resident    GROUP k of this lane's resident rows from memory, zeros from `left` on (a multiple of 8)
 //   read_streamed    GROUP k of SIZE streamed rows that lie row by row in LDS, `row` elements apart
 //   score_operands   the values of S, rounded to T, as SCORE_OPERANDS operands
+//   weight_operands  the same where what becomes of a NaN does not matter
 //   read_transposed  SIZE rows and SIZE columns of M, which lies row by row in LDS, as SCORE_OPERANDS operands that match
+//
+// These operands are FOURS times four neighbouring rows of a column, of 16-bit types on AMD's unit: i is the tile's four number
+// first_four(lane) + i * FOUR_STEP.
 //
 // Streamed rows of consecutive values lie side by side in runs of RUN at a multiple of RUN; WMMA of gfx11 deals every second
 // one. The order of the second sum is that of `column` over the values of a lane, then over the lanes.
@@ -29,6 +33,7 @@ template <class T, int SIZE> struct ChainAmd {
     static const int ACC = M::ACC, SLOTS = 1, GROUP = F::GROUP, STEPS = F::STEPS, SCORE_OPERANDS = SIZE / M::K;
     // What `Fragment` reads at once.
     static const int VECTOR = 16 / (int)sizeof(T), SPAN = STEPS * (int)sizeof(Operand) / (int)sizeof(T);
+    static const int FOURS = sizeof(T) == 2 ? SCORE_OPERANDS * (int)sizeof(Operand) / 8 : 0;
 
     RF_FN static int slot(int) { return 0; }
     RF_FN static int row(int, int lane) { return lane % SIZE; }
@@ -61,7 +66,14 @@ template <class T, int SIZE> struct ChainAmd {
 // order, whatever the depth of the product.
 template <class T> struct Chain<T, 32> : ChainAmd<T, 32> {
     typedef ChainAmd<T, 32> Base;
-    static const int RUN = 4;
+    static const int RUN = 4, FOUR_STEP = 2;
+    RF_FN static int first_four(int lane) { return lane / 32; }
+    RF_FN static void weight_operands(const float* values, typename Base::Operand* to) {
+        T held[16];
+#pragma unroll
+        for (int i = 0; i < 16; ++i) held[i] = OfNumber<T>::of(values[i]);
+        __builtin_memcpy(to, held, sizeof(held));
+    }
     RF_FN static void score_operands(const float* values, typename Base::Operand* to) {
         T held[16];
 #pragma unroll
@@ -83,13 +95,28 @@ template <class T> struct Chain<T, 32> : ChainAmd<T, 32> {
 // Half h of the wave has columns 2 i + h; an operand wants all sixteen in both halves.
 template <class T> struct Chain<T, 16> : ChainAmd<T, 16> {
     typedef ChainAmd<T, 16> Base;
-    static const int RUN = 1;
+    static const int RUN = 1, FOUR_STEP = 1;
+    RF_FN static int first_four(int) { return 0; }
     RF_FN static void score_operands(const float* values, typename Base::Operand* to) {
+        u32 words[4];
+#pragma unroll
+        for (int i = 0; i < 4; ++i) words[i] = two_of<T>(values[2 * i], values[2 * i + 1]);
+        deal(words, to);
+    }
+    RF_FN static void weight_operands(const float* values, typename Base::Operand* to) {
+        u32 words[4];
+#pragma unroll
+        for (int i = 0; i < 4; ++i)
+            words[i] = (u32)OfNumber<T>::of(values[2 * i]).bits | (u32)OfNumber<T>::of(values[2 * i + 1]).bits << 16;
+        deal(words, to);
+    }
+    // Pairs of a half's columns, given to both halves in the order of columns.
+    RF_FN static void deal(const u32* pairs, typename Base::Operand* to) {
         u32 words[8];
         bool upper = lane() >= 16;
 #pragma unroll
         for (int i = 0; i < 8; i += 2) {
-            u32 mine = (u32)cast<T>(values[i]).bits | (u32)cast<T>(values[i + 1]).bits << 16, theirs = xor16_bits(mine);
+            u32 mine = pairs[i / 2], theirs = xor16_bits(mine);
             u32 even = upper ? theirs : mine, odd = upper ? mine : theirs;
             words[i] = (even & 0xffffu) | odd << 16;
             words[i + 1] = even >> 16 | (odd & 0xffff0000u);
@@ -112,7 +139,14 @@ template <class T> struct Chain<T, 16> : ChainAmd<T, 16> {
 #if ARCH_MATRIX == ARCH_MATRIX_WMMA12 && RF_MMA_16
 template <class T> struct Chain<T, 16> : ChainAmd<T, 16> {
     typedef ChainAmd<T, 16> Base;
-    static const int RUN = 8;
+    static const int RUN = 8, FOUR_STEP = 1;
+    RF_FN static int first_four(int lane) { return lane / 16 * 2; }
+    RF_FN static void weight_operands(const float* values, typename Base::Operand* to) {
+        T held[8];
+#pragma unroll
+        for (int i = 0; i < 8; ++i) held[i] = OfNumber<T>::of(values[i]);
+        __builtin_memcpy(to, held, sizeof(held));
+    }
     RF_FN static void score_operands(const float* values, typename Base::Operand* to) {
         T held[8];
 #pragma unroll
@@ -137,7 +171,7 @@ template <class T> struct Chain<T, 16> {
     typedef Mma<T, 16> M;
     typedef MmaOperand Operand;
     typedef MmaSum Accumulator;
-    static const int ACC = 8, SLOTS = 2, GROUP = 16, STEPS = 1, SCORE_OPERANDS = 1, RUN = 2;
+    static const int ACC = 8, SLOTS = 2, GROUP = 16, STEPS = 1, SCORE_OPERANDS = 1, RUN = 2, FOURS = 0;
 
     RF_FN static int slot(int i) { return i / 2 % 2; }
     RF_FN static int row(int slot, int lane) { return lane / 4 + 8 * slot; }
@@ -158,6 +192,7 @@ template <class T> struct Chain<T, 16> {
         for (int i = 0; i < 4; ++i)
             to->word[i] = (u32)cast<T>(values[2 * i]).bits | (u32)cast<T>(values[2 * i + 1]).bits << 16;
     }
+    RF_FN static void weight_operands(const float* values, Operand* to) { score_operands(values, to); }
     // Lane l gives row l % 8 of block l / 8; blocks 0 and 1 are columns 0 to 7 and 8 to 15 of the first 8 rows.
     RF_FN static void read_transposed(const T* lds, int row, int lane, Operand* to) {
         const T* at = lds + (lane % 8 + lane / 16 * 8) * row + lane / 8 % 2 * 8;

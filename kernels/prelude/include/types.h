@@ -168,6 +168,43 @@ template <class H, class F> RF_FN u32 two_of(F low, F high) {
     return (u32)cast<H>(low).bits | (u32)cast<H>(high).bits << 16;
 }
 
+// The lower or the upper halves of two registers in one, the first's in the lower half.
+RF_FN u32 low_halves(u32 a, u32 b) {
+#if RF_DEVICE_AMD
+    return __builtin_amdgcn_perm(b, a, 0x05040100u);
+#elif defined(RF_HOST)
+    return (a & 0xffffu) | b << 16;
+#else
+    u32 halves;
+    asm("prmt.b32 %0, %1, %2, 0x5410;" : "=r"(halves) : "r"(a), "r"(b));
+    return halves;
+#endif
+}
+RF_FN u32 high_halves(u32 a, u32 b) {
+#if RF_DEVICE_AMD
+    return __builtin_amdgcn_perm(b, a, 0x07060302u);
+#elif defined(RF_HOST)
+    return a >> 16 | (b & 0xffff0000u);
+#else
+    u32 halves;
+    asm("prmt.b32 %0, %1, %2, 0x7632;" : "=r"(halves) : "r"(a), "r"(b));
+    return halves;
+#endif
+}
+
+// As `cast`, of a number: what becomes of a NaN is not said. Half of the instructions where there is none for bf16.
+template <class T> struct OfNumber { RF_FN static T of(float x) { return cast<T>(x); } };
+#if RF_DEVICE_AMD
+template <> struct OfNumber<bf16> {
+    RF_FN static bf16 of(float x) {
+        const u32 bits = bit_cast<u32>(x);
+        bf16 y;
+        y.bits = (u16)((bits + 0x7fffu + ((bits >> 16) & 1u)) >> 16);
+        return y;
+    }
+};
+#endif
+
 // The type that sums of T are kept in: float for 16-bit floats, the type itself otherwise.
 template <class T> struct Acc { typedef T type; };
 template <> struct Acc<f16> { typedef float type; };

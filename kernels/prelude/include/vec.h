@@ -27,6 +27,41 @@ RF_FN void make_anew(u32& word) {
 }
 #endif
 
+#if RF_DEVICE_AMD && (ARCH_MATRIX == ARCH_MATRIX_MFMA || ARCH_MATRIX == ARCH_MATRIX_WMMA11 || ARCH_MATRIX == ARCH_MATRIX_WMMA12)
+// Bytes of memory behind which everything reads as zeros: the range check of a buffer's descriptor takes the place of comparisons.
+typedef int BufferWords __attribute__((ext_vector_type(4)));
+typedef int BufferHalf __attribute__((ext_vector_type(2)));
+__device__ BufferWords load_buffer_16(BufferWords, int, int, int) __asm("llvm.amdgcn.raw.buffer.load.v4i32");
+__device__ BufferHalf load_buffer_8(BufferWords, int, int, int) __asm("llvm.amdgcn.raw.buffer.load.v2i32");
+struct BufferResource {
+    // An offset that is outside of every one.
+    static const u32 NOWHERE = 0x80000000u;
+    BufferWords words;
+
+    // Fewer than 2^31 bytes. All of a wave have the same.
+    RF_FN BufferResource(const void* first, u32 bytes) {
+        words[0] = (int)(u64)first;
+        words[1] = (int)((u64)first >> 32 & 0xffffu);
+        words[2] = (int)bytes;
+        // Untyped dwords; on RDNA offsets are checked in bytes.
+        words[3] = ARCH_MATRIX == ARCH_MATRIX_MFMA ? 0x00027000 : 0x31004000;
+    }
+    // N words at `offset` bytes and `shared` more, which all of a wave have; their sum is a multiple of the words' size.
+    template <int N> RF_FN Vec<u32, N> load(u32 offset, u32 shared = 0) const {
+        static_assert(N == 2 || N == 4, "8 or 16 bytes");
+        Vec<u32, N> to;
+        if (N == 4) {
+            const BufferWords loaded = load_buffer_16(words, (int)offset, (int)shared, 0);
+            __builtin_memcpy(&to, &loaded, sizeof(to));
+        } else {
+            const BufferHalf loaded = load_buffer_8(words, (int)offset, (int)shared, 0);
+            __builtin_memcpy(&to, &loaded, sizeof(to) < 8 ? sizeof(to) : 8);
+        }
+        return to;
+    }
+};
+#endif
+
 #if !RF_DEVICE_AMD && !defined(RF_HOST)
 // Starts a copy of 16 bytes to shared memory at `to`, past the registers; zeros if not `there`. Copies are done when
 // `async_wait` has said so of their group and a barrier has followed.

@@ -12,7 +12,7 @@
 //! | `arch.h` | macros checked; thread and workgroup numbers, barriers |
 //! | `types.h` | `f16`, `bf16`, `bool8` as bits; `cast<To>(x)` as Rust's `as` |
 //! | `math.h`, `math_f64.h`, `math_f32.h` | own elementary and transcendental functions |
-//! | `vec.h` | 16-byte access |
+//! | `vec.h` | 16-byte access; buffer resources, whose end is checked by the hardware |
 //! | `wave.h` | shuffles, wave and workgroup reductions |
 //! | `mma.h` | tile products on the matrix unit |
 //! | `chain.h` | two products in a row, the first one's sum an operand of the second |

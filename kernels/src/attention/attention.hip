@@ -35,6 +35,8 @@ typedef Real Out;
 typedef In Out;
 #endif
 
+typedef Output<ATTENTION_DV, OfValues::Read, true> ValueSums;
+
 // Running maxima and sums of a lane's rows.
 struct Softmax {
     // What exponents are taken from: once above what was seen, it stays until that is RESCALE_ABOVE powers of two more.
@@ -48,7 +50,7 @@ struct Softmax {
         }
     }
     // Brings what was summed to maxima that have moved too far.
-    RF_FN void rescale(const Lane& at, const Real* p, Real unit, Output<ATTENTION_DV>& out) {
+    RF_FN void rescale(const Lane& at, const Real* p, Real unit, ValueSums& out) {
         Real high[Lane::SLOTS];
 #pragma unroll
         for (int slot = 0; slot < Lane::SLOTS; ++slot) high[slot] = -(Real)__builtin_inff();
@@ -154,7 +156,7 @@ extern "C" __global__ ATTENTION_BOUNDS void attention(AttentionArgs a) {
     const Real unit = unit_of(g);
     Softmax softmax;
     softmax.start();
-    Output<ATTENTION_DV> out;
+    ValueSums out;
     out.clear();
 #if ATTENTION_STAGES
     Stages<ATTENTION_D, ATTENTION_DV> stages;
@@ -163,7 +165,9 @@ extern "C" __global__ ATTENTION_BOUNDS void attention(AttentionArgs a) {
     int wave_end = a.packed > 1 ? end : here.tile_first + at.first + WAVE_ROWS + s.shift + g.right;
 #else
     Loader<ATTENTION_D> load_k;
-    Loader<ATTENTION_DV> load_v;
+    OfValues::Load load_v;
+    load_k.start(g.k_row, g.depth);
+    load_v.start(g.v_row, g.value_depth);
     if (first < end) load_k.fetch(k, g.k_row, first, s.k_rows, g.depth);
 #endif
     for (; first < end; first += STREAMED_ROWS) {

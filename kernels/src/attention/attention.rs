@@ -361,6 +361,7 @@ pub(crate) fn source(key: AttentionKey) -> Source {
     const TEXT: &str = concat!(
         include_str!("tile.h"),
         include_str!("stages.h"),
+        include_str!("fours.h"),
         include_str!("scores.h"),
         include_str!("attention.hip")
     );

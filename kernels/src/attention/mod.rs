@@ -16,6 +16,9 @@ mod sources;
 mod tile;
 mod work;
 
+#[cfg(test)]
+mod tests;
+
 pub use attention::attention;
 pub use attention_backward::{AttentionSaved, attention_backward, attention_backward_sinks};
 pub use paged::{PAGED_DEPTH_MAX, PagedInputs, PagedParams, Queries, paged_attention, paged_workspace};

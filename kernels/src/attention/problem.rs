@@ -10,6 +10,8 @@ use crate::family::{self, shape, sum_dtype};
 use crate::graphs::{self, Graphs, Inputs, Maker};
 use crate::random::Seed;
 
+/// Elements from one row to the next are less: places in a tile of rows, in bytes, are numbers of 31 bits.
+const ROW_STRIDE_MAX: i64 = 1 << 22;
 /// The largest head size.
 pub const DEPTH_MAX: usize = 256;
 /// Head sizes are multiples of this.
@@ -349,7 +351,8 @@ pub(crate) fn readable(view: &View<'_>) -> bool {
     let vector = (16 / view.dtype().size_bytes()) as i64;
     let [batch, head, row, column] = strides(view);
     let whole = [batch, head, row].iter().all(|stride| stride % vector == 0);
-    view.is_empty() || column == 1 && whole && view.device_address().is_multiple_of(16)
+    let near = view.shape()[2] <= 1 || (view.shape()[3] as i64..ROW_STRIDE_MAX).contains(&row);
+    view.is_empty() || column == 1 && whole && near && view.device_address().is_multiple_of(16)
 }
 
 /// Whether what a masked score gets added leaves nothing of it.

@@ -80,10 +80,30 @@ RF_FN Vec<In, VEC> zero_unless(bool there, Vec<In, VEC> vector) {
     return vector;
 }
 
+#if ATTENTION_SIZE && RF_DEVICE_AMD
+#define ATTENTION_RESOURCES 1
+// Bytes from a tile's first row: the launcher sees to it that 31 bits have room for them, and that rows do not overlap.
+RF_FN u32 place_of(int row, int column, i64 stride) { return (u32)(row * (int)stride + column) * (u32)sizeof(In); }
+// The rows of a tile that there are, of a matrix of `rows`, more than `first`.
+RF_FN BufferResource resource_of(const In* base, i64 stride, int first, int rows, int depth) {
+    const u32 row_bytes = (u32)stride * (u32)sizeof(In);
+    const int left = rows - first, there = left < STREAMED_ROWS ? left : STREAMED_ROWS;
+    return BufferResource((const char*)base + (u64)(u32)first * row_bytes, (u32)(there - 1) * row_bytes + (u32)depth * (u32)sizeof(In));
+}
+#else
+#define ATTENTION_RESOURCES 0
+#endif
+
 // Rows of a matrix [rows, depth] on their way from memory through registers to LDS; what is outside becomes zero.
 template <int DEPTH> struct Loader {
     static const int PER_ROW = DEPTH / VEC, TOTAL = STREAMED_ROWS * PER_ROW, LOADS = (TOTAL + THREADS - 1) / THREADS;
     Vec<In, VEC> held[LOADS];
+#if ATTENTION_RESOURCES
+    // Whether a thread loads the same columns each time, PASS rows apart.
+    static const int PASS = THREADS / PER_ROW;
+    static const bool EVEN = THREADS % PER_ROW == 0 && PASS % 8 == 0 && TOTAL % THREADS == 0;
+    u32 place[EVEN ? 1 : LOADS];
+#endif
 
     // The column of access c. The padding moves every row by 16 bytes against the banks; for products of the matrix unit lanes begin
     // as much further back, so that those of a phase meet no bank twice when they store, whichever rows they are of.
@@ -91,8 +111,27 @@ template <int DEPTH> struct Loader {
         if (!ATTENTION_SIZE || PER_ROW % 8 != 0) return c % PER_ROW * VEC;
         return (c % PER_ROW + PER_ROW - c / PER_ROW % 8) % PER_ROW * VEC;
     }
-    // `rows` and `depth` are at least one; what is outside is read from an element that is there, and not taken.
+    // Before any fetch; `depth` is at least one.
+    RF_FN void start(i64 stride, int depth) {
+#if ATTENTION_RESOURCES
+#pragma unroll
+        for (int i = 0; i < (EVEN ? 1 : LOADS); ++i) {
+            int c = (int)thread_x() + i * THREADS;
+            place[i] = column(c) < depth ? place_of(c / PER_ROW, column(c), stride) : BufferResource::NOWHERE;
+        }
+#endif
+    }
+    // What is outside becomes zero. `rows` are more than `first`.
     RF_FN void fetch(const In* base, i64 stride, int first, int rows, int depth) {
+#if ATTENTION_RESOURCES
+        const BufferResource resource = resource_of(base, stride, first, rows, depth);
+#pragma unroll
+        for (int i = 0; i < LOADS; ++i) {
+            const u32 shared = EVEN ? i * PASS * (u32)stride * (u32)sizeof(In) : 0;
+            const Vec<u32, 4> words = resource.load<4>(place[EVEN ? 0 : i], shared);
+            __builtin_memcpy(&held[i], &words, 16);
+        }
+#else
         bool whole = first + STREAMED_ROWS <= rows && depth == DEPTH;
 #pragma unroll
         for (int i = 0; i < LOADS; ++i) {
@@ -107,6 +146,7 @@ template <int DEPTH> struct Loader {
             bool there = first + c / PER_ROW < rows && column(c) < depth;
             held[i] = zero_unless(there, held[i]);
         }
+#endif
     }
     RF_FN void put(In* lds) const {
 #pragma unroll
@@ -348,8 +388,8 @@ template <int DEPTH> RF_FN void product(const Lane& at, const ResidentTile<DEPTH
     for (int v = 0; v < Lane::VALUES; ++v) values[v] = sum[v / C::ACC / ATTENTION_TILES][v / C::ACC % ATTENTION_TILES][v % C::ACC];
 }
 
-// Sums over the streamed rows: [RESIDENT_ROWS, DEPTH].
-template <int DEPTH> struct Output {
+// Sums over the streamed rows: [RESIDENT_ROWS, DEPTH]. `From` reads them; of WEIGHTS a NaN may become anything, as their sum shows it.
+template <int DEPTH, class From = Reader<DEPTH>, bool WEIGHTS = false> struct Output {
     static const int PANELS = DEPTH / ATTENTION_SIZE;
     C::Accumulator sum[PANELS][ATTENTION_TILES];
 
@@ -368,12 +408,16 @@ template <int DEPTH> struct Output {
     }
     // += values · streamed.
     RF_FN void add(const Lane& at, const Real* values, const Real*, Rows lds) {
-        Reader<DEPTH> reader(lds, at.lane);
+        From reader(lds, at.lane);
 #pragma unroll
         for (int j = 0; j < Lane::STREAMED_TILES; ++j) {
             C::Operand scores[ATTENTION_TILES][C::SCORE_OPERANDS];
 #pragma unroll
-            for (int t = 0; t < ATTENTION_TILES; ++t) C::score_operands(values + (j * ATTENTION_TILES + t) * C::ACC, scores[t]);
+            for (int t = 0; t < ATTENTION_TILES; ++t) {
+                const Real* own = values + (j * ATTENTION_TILES + t) * C::ACC;
+                if (WEIGHTS) C::weight_operands(own, scores[t]);
+                else C::score_operands(own, scores[t]);
+            }
 #pragma unroll
             for (int panel = 0; panel < PANELS; ++panel) {
                 C::Operand streamed[C::SCORE_OPERANDS];
@@ -505,7 +549,7 @@ template <int DEPTH> RF_FN void product(const Lane& at, const ResidentTile<DEPTH
     }
 }
 
-template <int DEPTH> struct Output {
+template <int DEPTH, class = void, bool = false> struct Output {
     static const int COLUMNS = DEPTH / ATTENTION_LANES;
     Real sum[Lane::SLOTS][COLUMNS];
 

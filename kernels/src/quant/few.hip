@@ -101,8 +101,6 @@ static_assert(F_STAGES % F_FOLD == 0 && 32 % SLAB == 0 && RUN % DEEP == 0 && COD
 #if RF_DEVICE_AMD
 static const float GROWN = 1.0f;
 template <int N> RF_FN Vec<u32, N> load_once(const u32* from) { return load<N>(from); }
-RF_FN u32 low_halves(u32 a, u32 b) { return __builtin_amdgcn_perm(b, a, 0x05040100u); }
-RF_FN u32 high_halves(u32 a, u32 b) { return __builtin_amdgcn_perm(b, a, 0x07060302u); }
 // What makes the codes of a word positive.
 static const u32 POSITIVE = Q_FORMAT > 2 ? 0 : 0xffffffffu / ((1u << Code::BITS) - 1) << (Code::BITS - 1);
 // Code `i` of both halves, made positive, as an f16. It becomes the last bits of a mantissa, and what made it positive and the float
@@ -150,16 +148,6 @@ RF_FN u32 mask_and_flip(u32 word, u32 mask, u32 flip) {
     u32 bits;
     asm("lop3.b32 %0, %1, %2, %3, 0x6a;" : "=r"(bits) : "r"(word), "r"(mask), "r"(flip));
     return bits;
-}
-RF_FN u32 low_halves(u32 a, u32 b) {
-    u32 halves;
-    asm("prmt.b32 %0, %1, %2, 0x5410;" : "=r"(halves) : "r"(a), "r"(b));
-    return halves;
-}
-RF_FN u32 high_halves(u32 a, u32 b) {
-    u32 halves;
-    asm("prmt.b32 %0, %1, %2, 0x7632;" : "=r"(halves) : "r"(a), "r"(b));
-    return halves;
 }
 // Code `i` of both halves, divided by GROWN. The lowest bits of a half, those of the mantissa and the last one of the exponent, are a
 // whole number of the type's least float, whether it is below the normal ones or not: so what a code is with what makes it positive, in
