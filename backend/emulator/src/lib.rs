@@ -23,7 +23,7 @@
 //! | An ELF file becomes an image in guest memory, and its code a list of steps | `module`, `metadata`, `descriptor`, `program` |
 //! | A step is a handler and operands that are register numbers | `step`, `exec` |
 //! | A launch lays out arguments and hands workgroups to threads | `launch` |
-//! | A workgroup's waves run one after the other up to each barrier | `group` |
+//! | A workgroup's waves run one after the other up to each barrier, or in turns ([`Options::schedule`]) | `group` |
 //! | A wave that waits lets the others run, a workgroup that waits the other workgroups | `spin`, `park` |
 //! | A handler works on registers that are vectors over the lanes | `wave`, `numeric` |
 //! | and on memory through windows that the allocation map has granted | `env`, `memory` |
@@ -97,6 +97,7 @@ pub use check::Checks;
 pub use counters::Counters;
 pub use error::{Access, Error, Fault, FaultKind, Nearest, RacingAccess, Wait};
 pub use gpu::{Gpu, Options};
+pub use group::Schedule;
 pub use host_threads::Bystander;
 pub use launch::Launch;
 pub use memory::Live;

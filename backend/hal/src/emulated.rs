@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use rocfire_arch::Arch;
 use rocfire_emulator::{
-    Error as EmulatorError, Gpu, Kernel, Launch, Live as EmulatorLive, Module, Options, Sample, source_of,
+    Error as EmulatorError, Gpu, Kernel, Launch, Live as EmulatorLive, Module, Options, Sample, Schedule, source_of,
 };
 
 use crate::command::StreamName;
@@ -63,6 +63,7 @@ pub fn emulator_options(config: &Config) -> Options {
     let mut options = Options::default();
     let Checks { barriers, poison: _, unwritten, lds_race, global_race, shuffle, waitcnt } = config.checks;
     options.strict_barriers = barriers;
+    options.schedule = config.wave_turn.map_or(Schedule::ToBarrier, Schedule::Turns);
     options.step_limit = Options::steps_of(config.hang_seconds);
     options.checks.unwritten = unwritten;
     options.checks.lds_races = lds_race;

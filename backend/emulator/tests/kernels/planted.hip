@@ -180,3 +180,30 @@ KERNEL void pair_of_nothing(u32* out, int second) {
     out[thread_x()] = second ? y : x;
 }
 #endif
+
+// Wave 0 counts to twenty thousand before it sets the word that wave 1 waits for.
+KERNEL void pass_on(u32* x) {
+    __shared__ u32 word;
+    int t = thread_x();
+    if (t == 0) __hip_atomic_store(&word, 0u, __ATOMIC_RELAXED, 3);
+    sync();
+    u32 count = 0;
+    if (t < 64) {
+        for (int turn = 0; turn < 20000; turn++) asm volatile("v_add_u32 %0, %0, 1" : "+v"(count));
+        if (t == 0) __hip_atomic_store(&word, count, __ATOMIC_RELEASE, 3);
+    } else {
+        while ((count = __hip_atomic_load(&word, __ATOMIC_ACQUIRE, 3)) == 0) {}
+    }
+    if (t % 64 == 0) x[t / 64] = count;
+}
+
+KERNEL void wait_for_nothing(u32* x) {
+    __shared__ u32 word;
+    int t = thread_x();
+    if (t == 0) __hip_atomic_store(&word, 0u, __ATOMIC_RELAXED, 3);
+    sync();
+    if (t >= 64) {
+        while (__hip_atomic_load(&word, __ATOMIC_ACQUIRE, 3) == 0) {}
+    }
+    x[t] = 1;
+}

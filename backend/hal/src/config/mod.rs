@@ -6,6 +6,7 @@
 mod table;
 
 use std::ffi::OsString;
+use std::num::NonZeroU32;
 use std::path::PathBuf;
 use std::sync::Once;
 
@@ -110,6 +111,8 @@ pub struct Config {
     pub deterministic: Option<bool>,
     /// Checks of the emulator.
     pub checks: Checks,
+    /// After how many instructions another wave of an emulated workgroup has its turn; `None` for not before the barrier.
+    pub wave_turn: Option<NonZeroU32>,
     /// After the instructions of one wave that an emulated device runs in so many seconds on a usual host, it is taken to
     /// hang. Waits for LDS that nobody will end are found at once; for device memory, which another thread of
     /// the host may write, after as many seconds.
@@ -147,6 +150,7 @@ impl Default for Config {
             sync: false,
             deterministic: None,
             checks: Checks::default(),
+            wave_turn: None,
             hang_seconds: 20,
             check_index: true,
             compile_jobs: None,
@@ -203,6 +207,8 @@ builder! {
     with_deterministic: deterministic: bool;
     /// With other checks of the emulator.
     with_checks: checks: Checks;
+    /// With waves of an emulated workgroup that take turns of so many instructions.
+    with_wave_turn: wave_turn: NonZeroU32;
     /// With another time after which an emulated wave is taken to hang.
     with_hang_seconds: hang_seconds: u64;
     /// With indices outside their axis told of, or not.

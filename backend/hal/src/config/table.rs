@@ -1,6 +1,7 @@
 //! The table of settings.
 
 use std::ffi::OsStr;
+use std::num::NonZeroU32;
 use std::path::PathBuf;
 
 use super::{Checks, Config, Precision};
@@ -141,6 +142,13 @@ pub const SETTINGS: &[Setting] = &[
         about: "checks of the emulator besides bounds; the docs of rocfire-emulator say what each finds",
         parse: |config, text| checks(text).map(|checks| config.checks = checks),
         show: |config| show_checks(config.checks),
+    },
+    Setting {
+        name: "ROCFIRE_WAVE_TURN",
+        values: "barrier, or a number of instructions from 1",
+        about: "when another wave of an emulated workgroup has its turn: at the barrier, or after so many instructions",
+        parse: |config, text| wave_turn(text).map(|turn| config.wave_turn = turn),
+        show: |config| config.wave_turn.map_or_else(|| "barrier".to_owned(), |turn| turn.to_string()),
     },
     Setting {
         name: "ROCFIRE_HANG_SECONDS",
@@ -300,6 +308,13 @@ const CHECKS: [(&str, CheckField); 7] = [
     ("shuffle", |checks| &mut checks.shuffle),
     ("waitcnt", |checks| &mut checks.waitcnt),
 ];
+
+fn wave_turn(text: &str) -> Result<Option<NonZeroU32>, String> {
+    match text {
+        "barrier" => Ok(None),
+        _ => text.parse().map(Some).map_err(|_| "not a number of instructions, nor `barrier`".to_owned()),
+    }
+}
 
 fn checks(text: &str) -> Result<Checks, String> {
     let mut checks = Checks::NONE;
