@@ -42,10 +42,7 @@ impl Bench {
     pub fn new(arch: &str, object: &Path, options: Options) -> Result<Bench, Unrun> {
         let unwritten = options.checks.unwritten;
         let gpu = Gpu::new(Arch::parse(arch)?, options)?;
-        let module = gpu.load(&fs::read(object)?)?;
-        let names: Vec<String> = module.kernel_names().map(str::to_owned).collect();
-        let kernel = names.first().filter(|_| names.len() == 1).and_then(|name| module.kernel(name));
-        Ok(Bench { kernel: kernel.ok_or(Unrun::Kernels(names.len()))?, gpu, unwritten })
+        Ok(Bench { kernel: only_kernel(&gpu, object)?, gpu, unwritten })
     }
 
     /// Bytes of arguments that the kernel says it takes.
@@ -104,15 +101,46 @@ impl Bench {
     /// # Errors
     /// What the kernel did wrong.
     pub fn launch(&self, grid: [usize; 3], threads: u32, arguments: &Arguments) -> Result<(), Unrun> {
+        self.launch_kernel(&self.kernel, grid, threads, arguments)
+    }
+
+    /// The same with the only kernel of another code object.
+    ///
+    /// # Errors
+    /// [`Unrun`].
+    pub fn launch_other(
+        &self,
+        object: &Path,
+        grid: [usize; 3],
+        threads: u32,
+        arguments: &Arguments,
+    ) -> Result<(), Unrun> {
+        self.launch_kernel(&only_kernel(&self.gpu, object)?, grid, threads, arguments)
+    }
+
+    fn launch_kernel(
+        &self,
+        kernel: &Kernel,
+        grid: [usize; 3],
+        threads: u32,
+        arguments: &Arguments,
+    ) -> Result<(), Unrun> {
         let launch = Launch {
             grid: grid.map(|count| count as u32),
             block: [threads, 1, 1],
             dynamic_lds_bytes: 0,
             kernarg: &arguments.0,
         };
-        self.gpu.launch(&self.kernel, &launch)?;
+        self.gpu.launch(kernel, &launch)?;
         Ok(())
     }
+}
+
+fn only_kernel(gpu: &Gpu, object: &Path) -> Result<Kernel, Unrun> {
+    let module = gpu.load(&fs::read(object)?)?;
+    let names: Vec<String> = module.kernel_names().map(str::to_owned).collect();
+    let kernel = names.first().filter(|_| names.len() == 1).and_then(|name| module.kernel(name));
+    kernel.ok_or(Unrun::Kernels(names.len()))
 }
 
 /// The arguments of a launch: bytes with values at offsets.

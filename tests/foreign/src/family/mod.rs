@@ -2,12 +2,15 @@
 
 use crate::case::{Case, Object};
 
+mod attention;
 mod gemm;
+mod paged;
 mod topk;
 
 /// The cases of all families.
 pub fn cases(objects: &[Object]) -> Vec<Case> {
-    let families: [fn(&Object) -> Vec<Case>; 2] = [topk::cases, gemm::cases];
+    let families: [fn(&Object) -> Vec<Case>; 5] =
+        [topk::cases, gemm::cases, attention::forward::cases, attention::backward::cases, paged::cases];
     objects.iter().flat_map(|object| families.iter().flat_map(move |family| family(object))).collect()
 }
 
