@@ -3,14 +3,15 @@
 use crate::case::{Case, Object};
 
 mod attention;
+mod experts;
 mod gemm;
 mod paged;
 mod topk;
 
 /// The cases of all families.
 pub fn cases(objects: &[Object]) -> Vec<Case> {
-    let families: [fn(&Object) -> Vec<Case>; 5] =
-        [topk::cases, gemm::cases, attention::forward::cases, attention::backward::cases, paged::cases];
+    let families: [fn(&Object) -> Vec<Case>; 6] =
+        [topk::cases, gemm::cases, attention::forward::cases, attention::backward::cases, paged::cases, experts::cases];
     objects.iter().flat_map(|object| families.iter().flat_map(move |family| family(object))).collect()
 }
 
