@@ -61,6 +61,16 @@ impl Bench {
         Ok(address)
     }
 
+    /// The same with `room` bytes behind the last, for a kernel that reads past it. They read as no number.
+    ///
+    /// # Errors
+    /// The device is full.
+    pub fn upload_with_room<T: bytemuck::NoUninit>(&self, values: &[T], room: usize) -> Result<u64, Unrun> {
+        let bytes: &[u8] = bytemuck::cast_slice(values);
+        let padded: Vec<u8> = bytes.iter().copied().chain(std::iter::repeat_n(0xff, room)).collect();
+        self.upload(&padded)
+    }
+
     /// The address of bytes that a kernel is to write: nobody has, and they read as no number.
     ///
     /// # Errors

@@ -181,7 +181,22 @@ impl Heads {
             let seen = self.contexts[sequence] - behind;
             let key = |key: usize| &keys.values[at(key)..][..D];
             let value = |key: usize| &values.values[at(key)..][..D];
-            reference.extend(attend(query, seen, key, value, 1.0 / (D as f64).sqrt()).0);
+            // The int8 kernels quantise queries and weights, and cut where they could round: no value is larger for it.
+            let whole = |values: &[f64]| -> Vec<f64> {
+                let step = values.iter().fold(0.0f64, |largest, value| largest.max(value.abs())) / Byte::Int.largest();
+                values.iter().map(|value| (value / step).trunc() * step).collect()
+            };
+            let query = if self.narrow == Some(Byte::Int) { &whole(query) } else { query };
+            let cut = |weights: &mut [f64]| {
+                if self.narrow == Some(Byte::Int) {
+                    let scale = |key: usize| f64::from(values.scales[at(key) / D]);
+                    let scaled: Vec<f64> = (0..seen).map(|key| weights[key] * scale(key)).collect();
+                    for (key, value) in whole(&scaled).into_iter().enumerate() {
+                        weights[key] = value / scale(key);
+                    }
+                }
+            };
+            reference.extend(attend(query, seen, key, value, 1.0 / (D as f64).sqrt(), cut).0);
         }
         Ok(distance(&self.format.values(&bench.download(out, q.len())?), &reference))
     }
@@ -194,12 +209,14 @@ fn attend<'a>(
     key: impl Fn(usize) -> &'a [f64],
     value: impl Fn(usize) -> &'a [f64],
     scale: f64,
+    narrow: impl Fn(&mut [f64]),
 ) -> (Vec<f64>, f64) {
     let score = |at: usize| query.iter().zip(key(at)).map(|(a, b)| a * b).sum::<f64>() * scale;
     let scores: Vec<f64> = (0..keys).map(score).collect();
     let largest = scores.iter().copied().fold(f64::NEG_INFINITY, f64::max);
-    let weights: Vec<f64> = scores.iter().map(|score| (score - largest).exp()).collect();
+    let mut weights: Vec<f64> = scores.iter().map(|score| (score - largest).exp()).collect();
     let sum: f64 = weights.iter().sum();
+    narrow(&mut weights);
     let mut out = vec![0.0; value(0).len()];
     for (at, weight) in weights.iter().enumerate() {
         out.iter_mut().zip(value(at)).for_each(|(out, value)| *out += weight / sum * value);
@@ -335,7 +352,7 @@ impl Latent {
             let seen = self.contexts[sequence] - behind;
             let key = |key: usize| &kv_values[at(key)..][..LATENT];
             let value = |key: usize| &kv_values[at(key)..][..LATENT_VALUE];
-            let (values, _) = attend(query, seen, key, value, scale * q_scale * kv_scale);
+            let (values, _) = attend(query, seen, key, value, scale * q_scale * kv_scale, |_| ());
             reference.extend(values.iter().map(|value| value * kv_scale));
             // The parts, put together as AMD's host does.
             let place = |split: usize| (token * self.splits + split) * self.heads + head;
