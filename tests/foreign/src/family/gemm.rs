@@ -29,7 +29,9 @@ pub fn cases(object: &Object) -> Vec<Case> {
         "bf16gemm" => {
             vec![case(tile_m, tile_n, 128, 1), case(tile_m + 5, 2 * tile_n, 256, 1), case(tile_m, tile_n, 512, 2)]
         }
-        "i8gemm" => vec![case(tile_m, tile_n, 256, 1), case(tile_m + 7, 2 * tile_n, 512, 1)],
+        "i8gemm" => {
+            vec![case(tile_m, tile_n, 256, 1), case(tile_m, tile_n, 384, 1), case(tile_m + 7, 2 * tile_n, 512, 1)]
+        }
         _ => vec![case(tile_m, tile_n, 512, 1), case(tile_m - 7, tile_n, 768, 1)],
     }
 }

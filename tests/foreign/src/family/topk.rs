@@ -22,10 +22,12 @@ pub fn cases(object: &Object) -> Vec<Case> {
         return vec![case(24, false), case(37, true)];
     }
     if object.name == "layer_norm.co" {
-        let case = |rows: usize| {
-            case("layer norm", format!("{rows} x {WIDTH}"), 8e-3, Box::new(move |bench: &Bench| norm(bench, rows)) as _)
+        let case = |rows: usize, subtracts_mean: bool| {
+            let without = if subtracts_mean { "" } else { ", compared without the mean subtracted" };
+            let run = move |bench: &Bench| norm(bench, rows, subtracts_mean);
+            case("layer norm", format!("{rows} x {WIDTH}{without}"), 8e-3, Box::new(run) as _)
         };
-        return vec![case(4)];
+        return vec![case(4, true), case(4, false)];
     }
     Vec::new()
 }
@@ -61,7 +63,7 @@ fn softmax(bench: &Bench, [tokens, rows, experts, k]: [usize; 4], renormalise: b
 const WIDTH: usize = 8192;
 
 /// Layer norm of the sum of the input and a residual, which is stored too.
-fn norm(bench: &Bench, rows: usize) -> Result<f64, Unrun> {
+fn norm(bench: &Bench, rows: usize, subtracts_mean: bool) -> Result<f64, Unrun> {
     let mut random = Random::new(2);
     let epsilon = 1e-5;
     let mut input = |count: usize, mean: f64| {
@@ -80,7 +82,7 @@ fn norm(bench: &Bench, rows: usize) -> Result<f64, Unrun> {
     let sums: Vec<f64> = x_values.iter().zip(&residual_values).map(|(x, residual)| x + residual).collect();
     let mut reference = Vec::new();
     for row in sums.chunks_exact(WIDTH) {
-        let mean = row.iter().sum::<f64>() / WIDTH as f64;
+        let mean = if subtracts_mean { row.iter().sum::<f64>() / WIDTH as f64 } else { 0.0 };
         let variance = row.iter().map(|value| (value - mean).powi(2)).sum::<f64>() / WIDTH as f64;
         let scale = 1.0 / (variance + f64::from(epsilon)).sqrt();
         reference.extend((0..WIDTH).map(|i| (row[i] - mean) * scale * weights[i] + biases[i]));

@@ -24,6 +24,7 @@ pub fn cases(object: &Object) -> Vec<Case> {
         dv: 128,
         mask,
         is_packed,
+        room: 0,
     };
     let ragged: &[(usize, usize)] = if is_packed { &[(131, 150), (70, 70), (257, 301)] } else { &[(173, 201); 2] };
     let named = |part: &str| object.name.contains(part);

@@ -41,6 +41,8 @@ pub struct Shape {
     pub mask: Mask,
     /// Whether the sequences are told by where they start.
     pub is_packed: bool,
+    /// Bytes of zeros behind what there is once for each query and head.
+    pub room: usize,
 }
 
 /// Values of a tensor, and the bits that a kernel gets.
@@ -74,6 +76,7 @@ impl Shape {
         let lengths: Vec<String> = self.sequences.iter().map(|(queries, keys)| format!("{queries}/{keys}")).collect();
         let width = if self.d == self.dv { format!("{}", self.d) } else { format!("{}, values {}", self.d, self.dv) };
         let packed = if self.is_packed { ", packed" } else { "" };
+        let packed = if self.room > 0 { ", zeros behind the row sums" } else { packed };
         format!("queries/keys {}, heads {}/{}, head {width}{packed}", lengths.join(" "), self.heads, self.kv_heads)
     }
 
