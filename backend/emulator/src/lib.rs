@@ -47,6 +47,7 @@
 //! | --- | --- | --- |
 //! | `unwritten` | `unwritten` | what nobody wrote used as an address, deciding a branch, or stored to device memory |
 //! | `lds_races` | `lds-race` | two waves on a byte of LDS between two barriers, one of them writing, not both by atomics |
+//! | `equal_writes` | `equal-write` | with `lds_races`: of these also writes of the bytes that are there already |
 //! | `global_races` | `global-race` | the same of two workgroups and device memory; an atomic orders those behind others |
 //! | `shuffles` | `shuffle` | the same of what a shuffle reads from a lane that is off |
 //! | `waits` | `waitcnt` | a register read or overwritten before the `s_waitcnt` for the load that fills it; a barrier reached before that for a store which another wave meets behind it |

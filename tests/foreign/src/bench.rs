@@ -111,7 +111,20 @@ impl Bench {
     /// # Errors
     /// What the kernel did wrong.
     pub fn launch(&self, grid: [usize; 3], threads: u32, arguments: &Arguments) -> Result<(), Unrun> {
-        self.launch_kernel(&self.kernel, grid, threads, arguments)
+        self.launch_kernel(&self.kernel, grid, threads, 0, arguments)
+    }
+
+    /// The same with so many bytes of LDS besides the kernel's own.
+    ///
+    /// # Errors
+    /// What the kernel did wrong.
+    pub fn launch_with_lds(
+        &self,
+        grid: [usize; 3],
+        (threads, lds_bytes): (u32, u32),
+        arguments: &Arguments,
+    ) -> Result<(), Unrun> {
+        self.launch_kernel(&self.kernel, grid, threads, lds_bytes, arguments)
     }
 
     /// The same with the only kernel of another code object.
@@ -125,7 +138,7 @@ impl Bench {
         threads: u32,
         arguments: &Arguments,
     ) -> Result<(), Unrun> {
-        self.launch_kernel(&only_kernel(&self.gpu, object)?, grid, threads, arguments)
+        self.launch_kernel(&only_kernel(&self.gpu, object)?, grid, threads, 0, arguments)
     }
 
     fn launch_kernel(
@@ -133,12 +146,13 @@ impl Bench {
         kernel: &Kernel,
         grid: [usize; 3],
         threads: u32,
+        lds_bytes: u32,
         arguments: &Arguments,
     ) -> Result<(), Unrun> {
         let launch = Launch {
             grid: grid.map(|count| count as u32),
             block: [threads, 1, 1],
-            dynamic_lds_bytes: 0,
+            dynamic_lds_bytes: lds_bytes,
             kernarg: &arguments.0,
         };
         self.gpu.launch(kernel, &launch)?;

@@ -39,6 +39,8 @@ pub struct Case {
     pub shape: String,
     /// How far from the reference is still right.
     pub tolerance: f64,
+    /// Whether it is run under the checks too.
+    pub is_checked: bool,
     /// What it does.
     pub run: Box<Run>,
 }
@@ -100,13 +102,15 @@ impl Case {
                 break;
             }
         }
-        let reports = if with_checks { self.checked(right) } else { Vec::new() };
+        let reports = if with_checks && self.is_checked { self.checked(right) } else { Vec::new() };
         Verdict { results, reports }
     }
 
     /// What the checks report: each that does ends the launch, so it is run once more without that one.
     fn checked(&self, schedule: Schedule) -> Vec<String> {
         let (mut checks, mut reports) = (Checks::ALL, Vec::new());
+        // AMD's kernels let several waves load the same bytes to the same place.
+        checks.equal_writes = false;
         while let Err(unrun) = self.go(schedule, checks) {
             let Unrun::Emulator(Error::Fault(fault)) = &unrun else { return reports };
             let check = match fault.kind {

@@ -47,7 +47,9 @@ fn main() -> ExitCode {
 
 /// Runs the cases; whether each came out as is known of it.
 fn run(arguments: &Arguments) -> Result<bool, Box<dyn std::error::Error>> {
-    let objects = package::AITER.objects(&package::folder()?, !arguments.no_install)?;
+    let folder = package::folder()?;
+    let objects = package::aiter(&folder, !arguments.no_install)?;
+    let compiled = package::triton(&folder, !arguments.no_install)?;
     let decoded = decode::all(&objects)?;
     println!(
         "{} instructions of {} code objects, of them not decoded: {}",
@@ -58,6 +60,7 @@ fn run(arguments: &Arguments) -> Result<bool, Box<dyn std::error::Error>> {
     decoded.refused.iter().take(20).for_each(|refused| println!("{refused}"));
     let filter = arguments.filter.as_deref().unwrap_or_default();
     let mut cases = family::cases(&objects);
+    cases.extend(compiled.iter().flat_map(family::triton::cases));
     cases.retain(|case| {
         format!("{} {} {} {}", case.family, case.object.arch, case.object.name, case.shape).contains(filter)
     });
@@ -73,7 +76,7 @@ fn run(arguments: &Arguments) -> Result<bool, Box<dyn std::error::Error>> {
     for (case, verdict) in &unexpected {
         println!("unexpected: {}", table::line(case, verdict));
     }
-    println!("{}", table::summary(&judged, objects.len()));
+    println!("{}", table::summary(&judged));
     if arguments.bless {
         std::fs::write(concat!(env!("CARGO_MANIFEST_DIR"), "/../foreign.md"), table::page(&judged, objects.len()))?;
     }

@@ -15,8 +15,6 @@ pub struct Package {
     wheel: &'static str,
     /// BLAKE3 of the file.
     hash: &'static str,
-    /// Where its code objects are, a folder for each architecture.
-    objects: &'static str,
 }
 
 /// AMD's assembly kernels, MIT.
@@ -24,11 +22,17 @@ pub const AITER: Package = Package {
     requirement: "amd-aiter==0.1.7.post2.dev18",
     wheel: "amd_aiter-0.1.7.post2.dev18-py3-none-any.whl",
     hash: "326705336bcd8b4911c6a6ff6bf27fef2c3adeb7fba3d0d905c0fcd5c1fa5f76",
-    objects: "aiter_meta/hsa",
 };
 
-/// Architectures that the packages have code objects for.
-const ARCHITECTURES: [&str; 2] = ["gfx942", "gfx950"];
+/// The compiler of Triton, MIT, for Python 3.11.
+pub const TRITON: Package = Package {
+    requirement: "triton==3.5.0",
+    wheel: "triton-3.5.0-cp311-cp311-manylinux_2_27_x86_64.manylinux_2_28_x86_64.whl",
+    hash: "8d9ddae28547c3b302acc3f09b6adaacd161d92a93eb9fb236f5cc6cbf31f848",
+};
+
+/// Architectures that there are code objects for.
+const ARCHITECTURES: [&str; 4] = ["gfx942", "gfx950", "gfx1100", "gfx1201"];
 
 /// Why a package is not there.
 #[derive(Debug, thiserror::Error)]
@@ -69,11 +73,11 @@ pub fn folder() -> Result<PathBuf, Error> {
 }
 
 impl Package {
-    /// Its code objects, by name; downloaded and unpacked where they are not there yet.
+    /// Where it is unpacked; downloaded and unpacked where it is not there yet.
     ///
     /// # Errors
     /// [`Error`].
-    pub fn objects(&self, folder: &Path, may_download: bool) -> Result<Vec<Object>, Error> {
+    pub fn unpacked(&self, folder: &Path, may_download: bool) -> Result<PathBuf, Error> {
         let at = |error| Error::Folder(folder.to_owned(), error);
         fs::create_dir_all(folder).map_err(at)?;
         let wheel = folder.join(self.wheel);
@@ -92,17 +96,71 @@ impl Package {
         if !unpacked.is_dir() {
             // Under another name until it is whole, so that an unpacking that was cut off is done again.
             let partial = folder.join(format!("{}.{}", self.hash, std::process::id()));
-            run(Command::new("python3").args(["-m", "zipfile", "-e"]).arg(&wheel).arg(&partial))?;
+            let words = ["-m", "pip", "install", "--quiet", "--no-deps", "--no-index", "--no-compile", "--target"];
+            run(Command::new("python3").args(words).arg(&partial).arg(&wheel))?;
             fs::rename(&partial, &unpacked).map_err(at)?;
         }
-        let root = unpacked.join(self.objects);
-        let mut objects = Vec::new();
-        for arch in ARCHITECTURES {
-            collect(arch, &root.join(arch), "", &mut objects).map_err(at)?;
-        }
-        objects.sort_by(|a, b| (a.arch, &a.name).cmp(&(b.arch, &b.name)));
-        Ok(objects)
+        Ok(unpacked)
     }
+}
+
+/// The code objects of AITER, by architecture and name.
+///
+/// # Errors
+/// As [`Package::unpacked`].
+pub fn aiter(folder: &Path, may_download: bool) -> Result<Vec<Object>, Error> {
+    let root = AITER.unpacked(folder, may_download)?.join("aiter_meta/hsa");
+    let mut objects = Vec::new();
+    for arch in ["gfx942", "gfx950"] {
+        collect(arch, &root.join(arch), "", &mut objects).map_err(|error| Error::Folder(root.clone(), error))?;
+    }
+    objects.sort_by(|a, b| (a.arch, &a.name).cmp(&(b.arch, &b.name)));
+    Ok(objects)
+}
+
+/// Our kernels in Triton.
+const SOURCE: &str = include_str!("../triton/kernels.py");
+
+/// The code objects that Triton makes of our kernels, each with its workgroup; compiled where that was not done yet.
+///
+/// # Errors
+/// As [`Package::unpacked`]; Triton does not compile them.
+pub fn triton(folder: &Path, may_download: bool) -> Result<Vec<Compiled>, Error> {
+    let library = TRITON.unpacked(folder, may_download)?;
+    let of = blake3::hash(format!("{}{SOURCE}", TRITON.hash).as_bytes()).to_hex().to_string();
+    let compiled = folder.join(format!("triton-{of}"));
+    let at = |error| Error::Folder(compiled.clone(), error);
+    if !compiled.is_dir() {
+        let partial = folder.join(format!("triton-{of}.{}", std::process::id()));
+        fs::create_dir_all(&partial).map_err(at)?;
+        let source = partial.join("kernels.py");
+        fs::write(&source, SOURCE).map_err(at)?;
+        let mut command = Command::new("python3");
+        command.arg(&source).arg(&partial).env("PYTHONPATH", &library).env("TRITON_CACHE_DIR", partial.join("cache"));
+        run(&mut command)?;
+        fs::rename(&partial, &compiled).map_err(at)?;
+    }
+    let list = fs::read_to_string(compiled.join("list.txt")).map_err(at)?;
+    let line = |line: &str| {
+        let mut words = line.split(' ');
+        let (kernel, arch) = (words.next()?, words.next()?);
+        let arch = ARCHITECTURES.into_iter().find(|known| *known == arch)?;
+        let path = compiled.join(format!("{kernel}-{arch}.co"));
+        let object = Object { arch, name: format!("triton/{kernel}"), path };
+        Some(Compiled { object, threads: words.next()?.parse().ok()?, lds_bytes: words.next()?.parse().ok()? })
+    };
+    Ok(list.lines().filter_map(line).collect())
+}
+
+/// A code object that was compiled here.
+#[derive(Clone, Debug)]
+pub struct Compiled {
+    /// The code object.
+    pub object: Object,
+    /// Threads of a workgroup.
+    pub threads: u32,
+    /// LDS of a workgroup, all of it dynamic.
+    pub lds_bytes: u32,
 }
 
 fn collect(arch: &'static str, folder: &Path, prefix: &str, objects: &mut Vec<Object>) -> std::io::Result<()> {

@@ -32,7 +32,7 @@ fn named(schedule: Schedule) -> String {
 }
 
 /// Counts of code objects: run, right, right in turns only, wrong.
-pub fn summary(judged: &[(&Case, &Verdict)], objects: usize) -> String {
+pub fn summary(judged: &[(&Case, &Verdict)]) -> String {
     let mut worst: BTreeMap<(&str, &str), u8> = BTreeMap::new();
     for (case, verdict) in judged {
         let rank = match verdict.right() {
@@ -45,7 +45,7 @@ pub fn summary(judged: &[(&Case, &Verdict)], objects: usize) -> String {
     }
     let count = |rank: u8| worst.values().filter(|&&other| other == rank).count();
     format!(
-        "{} of {objects} code objects run, {} launches compared: {} objects right, {} right only where waves take short turns, {} wrong",
+        "{} code objects run, {} launches compared: {} objects right, {} right only where waves take short turns, {} wrong",
         worst.len(),
         judged.len(),
         count(0),
@@ -76,7 +76,7 @@ pub fn page(judged: &[(&Case, &Verdict)], objects: usize) -> String {
          that\nwas right: races on LDS between the waves of a workgroup, races between workgroups, uses before the `s_waitcnt`, \
          and uses of what\nnobody wrote.\n\n",
     );
-    let _ = writeln!(page, "{}.\n", summary(judged, objects));
+    let _ = writeln!(page, "{}. AITER's package has {objects}.\n", summary(judged));
     families(&mut page, judged);
     found(&mut page, judged);
     page.push_str("## All launches\n\n| kernel | architecture | shape | error | schedule | result | checks |\n| --- | --- | --- | --- | --- | --- | --- |\n");

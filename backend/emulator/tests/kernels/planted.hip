@@ -189,7 +189,10 @@ KERNEL void pass_on(u32* x) {
     sync();
     u32 count = 0;
     if (t < 64) {
-        for (int turn = 0; turn < 20000; turn++) asm volatile("v_add_u32 %0, %0, 1" : "+v"(count));
+        for (int turn = 0; turn < 20000; turn++) {
+            count++;
+            asm volatile("" : "+v"(count));
+        }
         if (t == 0) __hip_atomic_store(&word, count, __ATOMIC_RELEASE, 3);
     } else {
         while ((count = __hip_atomic_load(&word, __ATOMIC_ACQUIRE, 3)) == 0) {}
@@ -207,3 +210,15 @@ KERNEL void wait_for_nothing(u32* x) {
     }
     x[t] = 1;
 }
+
+// All threads write the same word: either the same value or the number of their wave.
+static inline __device__ void mark(u32* x, int same) {
+    __shared__ u32 word;
+    int t = thread_x();
+    word = same ? 7 : t / 64;
+    sync();
+    x[t] = word;
+}
+
+KERNEL void mark_equal(u32* x) { mark(x, 1); }
+KERNEL void mark_different(u32* x) { mark(x, 0); }

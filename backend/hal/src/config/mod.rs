@@ -39,6 +39,8 @@ pub struct Checks {
     pub unwritten: bool,
     /// Two waves of a workgroup touch a byte of LDS with no barrier between, and at least one writes.
     pub lds_race: bool,
+    /// With `lds_race`: a write of the bytes that are there already counts too, though no hardware shows it.
+    pub equal_write: bool,
     /// Two workgroups of a launch touch a byte of device memory, and at least one writes. Workgroups run one by one.
     pub global_race: bool,
     /// What a shuffle reads from a lane that is off is used as an address, decides a branch or is stored to device memory.
@@ -54,6 +56,7 @@ impl Checks {
         poison: false,
         unwritten: false,
         lds_race: false,
+        equal_write: false,
         global_race: false,
         shuffle: false,
         waitcnt: false,
@@ -65,6 +68,7 @@ impl Checks {
         poison: true,
         unwritten: true,
         lds_race: true,
+        equal_write: true,
         global_race: true,
         shuffle: true,
         waitcnt: true,

@@ -138,7 +138,7 @@ pub const SETTINGS: &[Setting] = &[
     },
     Setting {
         name: "ROCFIRE_CHECK",
-        values: "none, all, or some of barriers,poison,unwritten,lds-race,global-race,shuffle,waitcnt",
+        values: "none, all, or some of barriers,poison,unwritten,lds-race,equal-write,global-race,shuffle,waitcnt",
         about: "checks of the emulator besides bounds; the docs of rocfire-emulator say what each finds",
         parse: |config, text| checks(text).map(|checks| config.checks = checks),
         show: |config| show_checks(config.checks),
@@ -299,11 +299,12 @@ fn show_choice<T: PartialEq>(value: T, choices: &[(&str, T)]) -> String {
 }
 
 type CheckField = fn(&mut Checks) -> &mut bool;
-const CHECKS: [(&str, CheckField); 7] = [
+const CHECKS: [(&str, CheckField); 8] = [
     ("barriers", |checks| &mut checks.barriers),
     ("poison", |checks| &mut checks.poison),
     ("unwritten", |checks| &mut checks.unwritten),
     ("lds-race", |checks| &mut checks.lds_race),
+    ("equal-write", |checks| &mut checks.equal_write),
     ("global-race", |checks| &mut checks.global_race),
     ("shuffle", |checks| &mut checks.shuffle),
     ("waitcnt", |checks| &mut checks.waitcnt),

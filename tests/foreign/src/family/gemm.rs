@@ -23,6 +23,7 @@ pub fn cases(object: &Object) -> Vec<Case> {
         family,
         shape: format!("{m} x {n} x {k}{}", if splits > 1 { format!(", {splits} slices") } else { String::new() }),
         tolerance,
+        is_checked: true,
         run: Box::new(move |bench| launch(bench, Product { m, n, k, splits, tile_m, tile_n, is_shuffled })),
     };
     match folder {

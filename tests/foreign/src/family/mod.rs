@@ -7,6 +7,7 @@ mod experts;
 mod gemm;
 mod paged;
 mod topk;
+pub mod triton;
 
 /// The cases of all families.
 pub fn cases(objects: &[Object]) -> Vec<Case> {

@@ -69,6 +69,7 @@ fn heads(object: &Object) -> Vec<Case> {
             family: "paged attention",
             shape,
             tolerance,
+            is_checked: true,
             run: Box::new(move |bench| launch.run(bench)),
         }
     };
@@ -280,6 +281,7 @@ fn latent(object: &Object) -> Vec<Case> {
             family: "latent attention",
             shape,
             tolerance,
+            is_checked: true,
             run: Box::new(move |bench| launch.run(bench)),
         }
     };

@@ -9,7 +9,14 @@ use crate::number::{Half, Random, distance};
 
 /// `topksoftmax_{rows}x{experts}x{k}`: the k largest of the softmax of each row of logits, best first; and `layer_norm`.
 pub fn cases(object: &Object) -> Vec<Case> {
-    let case = |family, shape: String, tolerance, run| Case { object: object.clone(), family, shape, tolerance, run };
+    let case = |family, shape: String, tolerance, run| Case {
+        object: object.clone(),
+        family,
+        shape,
+        tolerance,
+        is_checked: true,
+        run,
+    };
     if object.name.starts_with("topksoftmax/")
         && let Some(&[rows, experts, k]) = tile(object.stem()).as_deref()
     {

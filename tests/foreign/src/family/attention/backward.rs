@@ -115,6 +115,7 @@ pub fn cases(object: &Object) -> Vec<Case> {
         family: "attention backward",
         shape: shape.text(),
         tolerance: 1e-2,
+        is_checked: true,
         run: {
             let path = object.path.clone();
             Box::new(move |bench| run(bench, kind, &shape, &path))

@@ -38,6 +38,7 @@ pub fn cases(object: &Object) -> Vec<Case> {
         family: "attention forward",
         shape: shape.text(),
         tolerance,
+        is_checked: true,
         run: Box::new(move |bench| run(bench, &shape, rows, counts_tiles_first)),
     };
     shapes.into_iter().map(case).collect()
