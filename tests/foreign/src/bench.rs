@@ -6,6 +6,8 @@ use std::path::Path;
 use rocfire_arch::Arch;
 use rocfire_emulator::{Error, Gpu, Kernel, Launch, Options};
 
+use crate::case::Object;
+
 /// A device of its own for one run of one kernel.
 pub struct Bench {
     gpu: Gpu,
@@ -26,8 +28,8 @@ pub enum Unrun {
     /// The architecture is none.
     #[error(transparent)]
     Arch(#[from] rocfire_arch::Error),
-    /// It has not exactly one kernel.
-    #[error("{0} kernels, not one")]
+    /// The kernel is not there, or is not the only one where none was named.
+    #[error("not the kernel that was looked for among {0}")]
     Kernels(usize),
     /// What it is launched with does not fit the kernel.
     #[error("{0}")]
@@ -35,14 +37,14 @@ pub enum Unrun {
 }
 
 impl Bench {
-    /// Loads the only kernel of a code object.
+    /// Loads the kernel of a code object.
     ///
     /// # Errors
     /// [`Unrun`].
-    pub fn new(arch: &str, object: &Path, options: Options) -> Result<Bench, Unrun> {
+    pub fn new(object: &Object, options: Options) -> Result<Bench, Unrun> {
         let unwritten = options.checks.unwritten;
-        let gpu = Gpu::new(Arch::parse(arch)?, options)?;
-        Ok(Bench { kernel: only_kernel(&gpu, object)?, gpu, unwritten })
+        let gpu = Gpu::new(Arch::parse(object.arch)?, options)?;
+        Ok(Bench { kernel: kernel(&gpu, &object.path, object.kernel.as_deref())?, gpu, unwritten })
     }
 
     /// Bytes of arguments that the kernel says it takes.
@@ -138,7 +140,7 @@ impl Bench {
         threads: u32,
         arguments: &Arguments,
     ) -> Result<(), Unrun> {
-        self.launch_kernel(&only_kernel(&self.gpu, object)?, grid, threads, 0, arguments)
+        self.launch_kernel(&kernel(&self.gpu, object, None)?, grid, threads, 0, arguments)
     }
 
     fn launch_kernel(
@@ -160,11 +162,12 @@ impl Bench {
     }
 }
 
-fn only_kernel(gpu: &Gpu, object: &Path) -> Result<Kernel, Unrun> {
+/// The kernel of this name, or the only one.
+fn kernel(gpu: &Gpu, object: &Path, name: Option<&str>) -> Result<Kernel, Unrun> {
     let module = gpu.load(&fs::read(object)?)?;
     let names: Vec<String> = module.kernel_names().map(str::to_owned).collect();
-    let kernel = names.first().filter(|_| names.len() == 1).and_then(|name| module.kernel(name));
-    kernel.ok_or(Unrun::Kernels(names.len()))
+    let only = names.first().filter(|_| names.len() == 1).map(String::as_str);
+    name.or(only).and_then(|name| module.kernel(name)).ok_or(Unrun::Kernels(names.len()))
 }
 
 /// The arguments of a launch: bytes with values at offsets.

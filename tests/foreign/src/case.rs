@@ -16,6 +16,8 @@ pub struct Object {
     pub name: String,
     /// Where it is.
     pub path: PathBuf,
+    /// Which of its kernels; `None` for the only one.
+    pub kernel: Option<String>,
 }
 
 impl Object {
@@ -137,6 +139,6 @@ impl Case {
         options.step_limit = Options::steps_of(5);
         // Hand-written kernels let waves end while others wait at a barrier, as the hardware allows.
         options.strict_barriers = false;
-        (self.run)(&Bench::new(self.object.arch, &self.object.path, options)?)
+        (self.run)(&Bench::new(&self.object, options)?)
     }
 }

@@ -114,6 +114,17 @@ pub const FINDINGS: &[Finding] = &[
                right as long\nas the waves run at about the same speed.",
     },
     Finding {
+        title: "bitsandbytes: dequantising four bits reads behind the last block's size",
+        objects: &[
+            ("bitsandbytes", "kDequantizeBlockwise*Fp4", "!room"),
+            ("bitsandbytes", "kDequantizeBlockwise*Nf4", "!room"),
+        ],
+        expected: Expected::Wrong,
+        text: "`kDequantizeBlockwise` takes the size of a block before it looks whether its thread has numbers: `absmax` is read up to\n\
+               (1024 - 1) / blocksize entries behind its end where the count is no multiple of 1024. They are not used. With eight entries \
+               behind the\nend all is right; a buffer that ends with a page may fault.",
+    },
+    Finding {
         title: "Not explained",
         objects: &[
             ("experts", "fmoe*pertokenInt8*tkw1", ""),

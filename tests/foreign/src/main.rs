@@ -1,6 +1,7 @@
 //! `cargo verify --foreign`: code objects that others published, run on the emulator and compared with references in f64.
 
 mod bench;
+mod bundle;
 mod case;
 mod decode;
 mod family;
@@ -50,6 +51,7 @@ fn run(arguments: &Arguments) -> Result<bool, Box<dyn std::error::Error>> {
     let folder = package::folder()?;
     let objects = package::aiter(&folder, !arguments.no_install)?;
     let compiled = package::triton(&folder, !arguments.no_install)?;
+    let bundled = package::bitsandbytes(&folder, !arguments.no_install)?;
     let decoded = decode::all(&objects)?;
     println!(
         "{} instructions of {} code objects, of them not decoded: {}",
@@ -61,6 +63,7 @@ fn run(arguments: &Arguments) -> Result<bool, Box<dyn std::error::Error>> {
     let filter = arguments.filter.as_deref().unwrap_or_default();
     let mut cases = family::cases(&objects);
     cases.extend(compiled.iter().flat_map(family::triton::cases));
+    cases.extend(bundled.iter().flat_map(family::blockwise::cases));
     cases.retain(|case| {
         format!("{} {} {} {}", case.family, case.object.arch, case.object.name, case.shape).contains(filter)
     });

@@ -5,6 +5,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use crate::bundle;
 use crate::case::Object;
 
 /// A package of Python's index.
@@ -29,6 +30,13 @@ pub const TRITON: Package = Package {
     requirement: "triton==3.5.0",
     wheel: "triton-3.5.0-cp311-cp311-manylinux_2_27_x86_64.manylinux_2_28_x86_64.whl",
     hash: "8d9ddae28547c3b302acc3f09b6adaacd161d92a93eb9fb236f5cc6cbf31f848",
+};
+
+/// Quantisation for PyTorch, MIT; its libraries for ROCm hold fat binaries.
+pub const BITSANDBYTES: Package = Package {
+    requirement: "bitsandbytes==0.50.2",
+    wheel: "bitsandbytes-0.50.2-py3-none-manylinux_2_24_x86_64.whl",
+    hash: "f569a26dbe413f923b6f2f8c7a5ce737bd94d766b83f282fa626f5726a4cf89b",
 };
 
 /// Architectures that there are code objects for.
@@ -146,7 +154,7 @@ pub fn triton(folder: &Path, may_download: bool) -> Result<Vec<Compiled>, Error>
         let (kernel, arch) = (words.next()?, words.next()?);
         let arch = ARCHITECTURES.into_iter().find(|known| *known == arch)?;
         let path = compiled.join(format!("{kernel}-{arch}.co"));
-        let object = Object { arch, name: format!("triton/{kernel}"), path };
+        let object = Object { arch, name: format!("triton/{kernel}"), path, kernel: None };
         Some(Compiled { object, threads: words.next()?.parse().ok()?, lds_bytes: words.next()?.parse().ok()? })
     };
     Ok(list.lines().filter_map(line).collect())
@@ -163,6 +171,31 @@ pub struct Compiled {
     pub lds_bytes: u32,
 }
 
+/// The code objects of bitsandbytes' library for ROCm 7.0: by architecture, each translation unit's.
+///
+/// # Errors
+/// As [`Package::unpacked`]; the library has no fat binaries that can be read.
+pub fn bitsandbytes(folder: &Path, may_download: bool) -> Result<Vec<Object>, Error> {
+    let library = BITSANDBYTES.unpacked(folder, may_download)?.join("bitsandbytes/libbitsandbytes_rocm70.so");
+    let taken = folder.join(format!("bitsandbytes-{}", BITSANDBYTES.hash));
+    let at = |error| Error::Folder(library.clone(), error);
+    let bytes = fs::read(&library).map_err(at)?;
+    let mut objects = Vec::new();
+    fs::create_dir_all(&taken).map_err(at)?;
+    for (unit, bundle) in bundle::all(&bytes).map_err(at)?.into_iter().enumerate() {
+        for arch in ARCHITECTURES {
+            let Some(code) = bundle.get(arch) else { continue };
+            let path = taken.join(format!("{unit}-{arch}.co"));
+            if !path.is_file() {
+                let partial = path.with_extension(std::process::id().to_string());
+                fs::write(&partial, code).and_then(|()| fs::rename(&partial, &path)).map_err(at)?;
+            }
+            objects.push(Object { arch, name: format!("bitsandbytes/{unit}"), path, kernel: None });
+        }
+    }
+    Ok(objects)
+}
+
 fn collect(arch: &'static str, folder: &Path, prefix: &str, objects: &mut Vec<Object>) -> std::io::Result<()> {
     for entry in fs::read_dir(folder)? {
         let path = entry?.path();
@@ -171,7 +204,7 @@ fn collect(arch: &'static str, folder: &Path, prefix: &str, objects: &mut Vec<Ob
         if path.is_dir() {
             collect(arch, &path, &format!("{name}/"), objects)?;
         } else if file.ends_with(".co") {
-            objects.push(Object { arch, name, path });
+            objects.push(Object { arch, name, path, kernel: None });
         }
     }
     Ok(())

@@ -3,6 +3,7 @@
 use crate::case::{Case, Object};
 
 mod attention;
+pub mod blockwise;
 mod experts;
 mod gemm;
 mod paged;
