@@ -79,19 +79,41 @@ pub fn page(judged: &[(&Case, &Verdict)], objects: usize) -> String {
     let _ = writeln!(page, "{}. AITER's package has {objects}.\n", summary(judged));
     families(&mut page, judged);
     found(&mut page, judged);
-    page.push_str("## All launches\n\n| kernel | architecture | shape | error | schedule | result | checks |\n| --- | --- | --- | --- | --- | --- | --- |\n");
-    for (case, verdict) in judged {
-        let at = verdict.results.len() - 1;
-        let (error, result) = match &verdict.results[at] {
-            Outcome::Right(distance) => (format!("{distance:.1e}"), "right".to_owned()),
-            Outcome::Wrong(distance) => (format!("{distance:.1e}"), "wrong".to_owned()),
-            Outcome::Stopped(reason) => (String::new(), format!("stopped: {}", reason.replace('|', "/"))),
-        };
-        let kinds: BTreeSet<&str> = verdict.reports.iter().map(|report| kind(report)).collect();
-        let kinds = kinds.into_iter().collect::<Vec<_>>().join(", ");
-        let (name, arch, shape) = (&case.object.name, case.object.arch, &case.shape);
-        let _ =
-            writeln!(page, "| `{name}` | {arch} | {shape} | {error} | {} | {result} | {kinds} |", named(SCHEDULES[at]));
+    page.push_str("## All launches\n\n| kernel | architecture | shapes | error | schedule | result | checks |\n| --- | --- | --- | --- | --- | --- | --- |\n");
+    let mut rows: BTreeMap<(&str, &str, &str), Vec<&(&Case, &Verdict)>> = BTreeMap::new();
+    for row in judged {
+        rows.entry((row.0.family, row.0.object.arch, &row.0.object.name)).or_default().push(row);
+    }
+    for ((_, arch, name), rows) in rows {
+        // Launches that came out alike are one row.
+        let mut alike: BTreeMap<(String, String), Vec<&(&Case, &Verdict)>> = BTreeMap::new();
+        for row in rows {
+            let (_, verdict) = row;
+            let at = verdict.results.len() - 1;
+            let result = match &verdict.results[at] {
+                Outcome::Right(_) => "right".to_owned(),
+                Outcome::Wrong(_) => "wrong".to_owned(),
+                Outcome::Stopped(reason) => format!("stopped: {}", reason.split(" in ").next().unwrap_or_default()),
+            };
+            alike.entry((named(SCHEDULES[at]), result)).or_default().push(row);
+        }
+        for ((schedule, result), rows) in alike {
+            let distances = rows.iter().filter_map(|(_, verdict)| match verdict.results.last() {
+                Some(Outcome::Right(distance) | Outcome::Wrong(distance)) => Some(*distance),
+                _ => None,
+            });
+            let error = distances.fold(0.0, f64::max);
+            let shapes: Vec<&str> = rows.iter().map(|(case, _)| case.shape.as_str()).collect();
+            let reports = rows.iter().flat_map(|(_, verdict)| verdict.reports.iter());
+            let kinds: BTreeSet<&str> = reports.map(|report| kind(report)).collect();
+            let kinds = match (rows.iter().any(|(case, _)| case.is_checked), kinds.is_empty()) {
+                (false, _) => "not run".to_owned(),
+                (true, true) => "nothing".to_owned(),
+                (true, false) => kinds.into_iter().collect::<Vec<_>>().join(", "),
+            };
+            let shapes = shapes.join("; ");
+            let _ = writeln!(page, "| `{name}` | {arch} | {shapes} | {error:.1e} | {schedule} | {result} | {kinds} |");
+        }
     }
     page
 }
