@@ -70,8 +70,8 @@ pub(crate) enum State {
     Ended,
 }
 
-/// Which wave of a workgroup runs when. Code whose waves meet only at barriers gives the same under any of them. Code that relies on
-/// how fast its waves are does not, and the check of races ([`Checks::lds_races`](crate::Checks)) says so under any of them.
+/// Which wave of a workgroup runs when. Code whose waves meet only at barriers gives the same under any of them. Code that
+/// relies on how fast its waves are does not, and the check of races ([`Checks::lds_races`](crate::Checks)) says so under any.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Schedule {
     /// A wave runs up to its barrier before the next one begins: the worst case for code with too few barriers.
@@ -93,8 +93,8 @@ pub(crate) struct Turn {
     ran: u64,
     /// How many those were when it spun last.
     spun_at: u64,
-    /// Instructions once around what it spins in, as far as that is known: a wave that spins is given as many, or it would never be
-    /// seen to come back without having got on.
+    /// Instructions once around what it spins in, as far as that is known: a wave that spins is given as many, or it would
+    /// never be seen to come back without having got on.
     around: u64,
     /// Whether the turn ended because it was over.
     over: bool,
@@ -454,8 +454,8 @@ pub(crate) fn run_wave(w: &mut Wave, env: &mut Env, program: &Program) -> Flow {
     flow
 }
 
-/// The same, for as many instructions as its turn has left. A step stands for those without effect before it too, as in the instrumented
-/// loop, where each of them is a step.
+/// The same, for as many instructions as its turn has left. A step stands for those without effect before it too, as in the
+/// instrumented loop, where each of them is a step.
 fn run_turn(w: &mut Wave, env: &mut Env, program: &Program) -> Flow {
     env.enter(w);
     let flow = loop {

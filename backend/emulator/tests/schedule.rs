@@ -1,4 +1,5 @@
-//! Waves run to their barrier, or take turns: code with all its barriers gives the same either way, code without them shows which it was.
+//! Waves run to their barrier, or take turns: code with all its barriers gives the same either way, code without them shows which
+//! it was.
 
 mod common;
 

@@ -47,8 +47,8 @@ pub struct Case {
     pub run: Box<Run>,
 }
 
-/// Schedules that are tried in this order until one is right. Turns of 20 instructions are of the length of what a SIMD of a GPU issues
-/// of one wave while it waits for another's memory.
+/// Schedules that are tried in this order until one is right. Turns of 20 instructions are of the length of what a SIMD of a GPU
+/// issues of one wave while it waits for another's memory.
 pub const SCHEDULES: [Schedule; 3] = [Schedule::ToBarrier, turns(20), turns(1)];
 
 const fn turns(instructions: u32) -> Schedule {

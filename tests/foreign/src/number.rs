@@ -151,8 +151,8 @@ pub fn fp4(bits: u8) -> f64 {
     if bits & 8 == 0 { size } else { -size }
 }
 
-/// The largest difference between what came out and the reference, in units of the reference's largest value. What is no number is
-/// infinitely far away.
+/// The largest difference between what came out and the reference, in units of the reference's largest value. What is no number
+/// is infinitely far away.
 pub fn distance(found: &[f64], reference: &[f64]) -> f64 {
     assert_eq!(found.len(), reference.len(), "as many values as the reference has");
     let largest = reference.iter().fold(0.0f64, |largest, value| largest.max(value.abs()));
@@ -163,8 +163,8 @@ pub fn distance(found: &[f64], reference: &[f64]) -> f64 {
     found.iter().zip(reference).map(far).fold(0.0, f64::max) / largest
 }
 
-/// Bytes of elements, laid out as AITER's kernels want weights: tiles of `rows` rows and `2 * columns` columns, in each the columns in
-/// pieces of 16 bytes, and in a piece row by row.
+/// Bytes of elements, laid out as AITER's kernels want weights: tiles of `rows` rows and `2 * columns` columns, in each the
+/// columns in pieces of 16 bytes, and in a piece row by row.
 pub fn shuffled<T: Copy>(matrix: &[T], width: usize, rows: usize, columns: usize) -> Vec<T> {
     let (piece, wide) = (16 / size_of::<T>(), 2 * columns);
     let height = matrix.len() / width;

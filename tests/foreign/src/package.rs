@@ -1,5 +1,5 @@
-//! Packages that code objects come from. They are downloaded into the cache when they are first needed and never committed; what is
-//! committed is their hash.
+//! Packages that code objects come from. They are downloaded into the cache when they are first needed and never committed; what
+//! is committed is their hash.
 
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -66,20 +66,45 @@ fn kind(report: &str) -> &'static str {
     kinds.iter().find(|(part, _)| report.contains(part)).map_or("stopped", |(_, kind)| kind)
 }
 
+/// What the page begins with.
+const INTRODUCTION: [&str; 2] = [
+    "Written by `cargo verify --foreign`: code objects that others published, run on the emulator and compared with \
+     references in f64. The packages are downloaded when they are needed; their hashes are in `foreign/src/package.rs`.",
+    "*error* is the largest difference in units of the reference's largest value. A wave runs *to the barrier* before the \
+     next begins, the worst case, or the waves take *turns* of so many instructions. *checks* are what the emulator's checks \
+     report under the schedule that was right: races on LDS between the waves of a workgroup, races between workgroups, \
+     registers used before the `s_waitcnt`, and uses of what nobody wrote.",
+];
+
+/// A paragraph in lines of at most 130 characters.
+fn wrapped(text: &str) -> String {
+    let mut lines = vec![String::new()];
+    for word in text.split(' ') {
+        let line = lines.last_mut().expect("there is always a line");
+        if line.is_empty() {
+            line.push_str(word);
+        } else if line.chars().count() + 1 + word.chars().count() <= 130 {
+            line.push(' ');
+            line.push_str(word);
+        } else {
+            lines.push(word.to_owned());
+        }
+    }
+    lines.join("\n")
+}
+
 /// The page `tests/foreign.md`.
 pub fn page(judged: &[(&Case, &Verdict)], objects: usize) -> String {
-    let mut page = String::from(
-        "# Kernels of others\n\nWritten by `cargo verify --foreign`: code objects that others published, run on the emulator and compared with \
-         references in\nf64. The packages are downloaded when they are needed; their hashes are in `foreign/src/package.rs`.\n\n\
-         *error* is the largest difference in units of the reference's largest value. A wave runs *to the barrier* before the next begins, \
-         the\nworst case, or the waves take *turns* of so many instructions. *checks* are what the emulator's checks report under the schedule \
-         that\nwas right: races on LDS between the waves of a workgroup, races between workgroups, uses before the `s_waitcnt`, \
-         and uses of what\nnobody wrote.\n\n",
-    );
+    let mut page = String::from("# Kernels of others\n\n");
+    for paragraph in INTRODUCTION {
+        let _ = writeln!(page, "{}\n", wrapped(paragraph));
+    }
     let _ = writeln!(page, "{}. AITER's package has {objects}.\n", summary(judged));
     families(&mut page, judged);
     found(&mut page, judged);
-    page.push_str("## All launches\n\n| kernel | architecture | shapes | error | schedule | result | checks |\n| --- | --- | --- | --- | --- | --- | --- |\n");
+    page.push_str("## All launches\n\n");
+    page.push_str("| kernel | architecture | shapes | error | schedule | result | checks |\n");
+    page.push_str("| --- | --- | --- | --- | --- | --- | --- |\n");
     let mut rows: BTreeMap<(&str, &str, &str), Vec<&(&Case, &Verdict)>> = BTreeMap::new();
     for row in judged {
         rows.entry((row.0.family, row.0.object.arch, &row.0.object.name)).or_default().push(row);
@@ -163,7 +188,7 @@ fn found(page: &mut String, judged: &[(&Case, &Verdict)]) {
         };
         let objects: BTreeSet<String> =
             cases.iter().map(|(case, _)| format!("`{}/{}`", case.object.arch, case.object.name)).collect();
-        let _ = writeln!(page, "### {}\n\n{}\n", finding.title, finding.text);
+        let _ = writeln!(page, "### {}\n\n{}\n", finding.title, wrapped(finding.text));
         let _ = writeln!(
             page,
             "{} code objects, {how}: {}.\n",

@@ -1,5 +1,5 @@
-"""Kernels in Triton, compiled without a GPU: `kernels.py FOLDER` writes a code object for each kernel and architecture into the folder,
-and `list.txt` with a line for each: name, architecture, threads of a workgroup, bytes of LDS."""
+"""Kernels in Triton, compiled without a GPU: `kernels.py FOLDER` writes a code object for each kernel and architecture into the
+folder, and `list.txt` with a line for each: name, architecture, threads of a workgroup, bytes of LDS."""
 
 import pathlib
 import sys
@@ -121,6 +121,7 @@ def attention(q, k, v, out, rows, scale, M: tl.constexpr, N: tl.constexpr, D: tl
 
 ROW = {"BLOCK": 512}
 TILE = {"M": 64, "N": 64, "K": 32}
+WIDE_TILE = {"M": 128, "N": 64, "K": 64}
 
 # Name, function, types of the arguments that are not constants, constants, waves.
 KERNELS = [
@@ -137,7 +138,7 @@ KERNELS = [
     ("matmul_bf16", matmul, ["*bf16", "*bf16", "*fp32", "i32", "i32", "i32"], {**TILE, "SUM": tl.float32}, 4),
     ("matmul_f32", matmul, ["*fp32", "*fp32", "*fp32", "i32", "i32", "i32"], {**TILE, "SUM": tl.float32}, 4),
     ("matmul_i8", matmul, ["*i8", "*i8", "*i32", "i32", "i32", "i32"], {**TILE, "SUM": tl.int32}, 4),
-    ("matmul_f16_stages", matmul, ["*fp16", "*fp16", "*fp32", "i32", "i32", "i32"], {"M": 128, "N": 64, "K": 64, "SUM": tl.float32}, 8),
+    ("matmul_f16_stages", matmul, ["*fp16", "*fp16", "*fp32", "i32", "i32", "i32"], {**WIDE_TILE, "SUM": tl.float32}, 8),
     ("attention_f16", attention, ["*fp16", "*fp16", "*fp16", "*fp32", "i32", "fp32"], {"M": 64, "N": 32, "D": 64}, 4),
     ("attention_bf16", attention, ["*bf16", "*bf16", "*bf16", "*fp32", "i32", "fp32"], {"M": 128, "N": 64, "D": 128}, 4),
 ]

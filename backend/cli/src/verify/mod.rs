@@ -27,9 +27,9 @@ pub struct Arguments {
     /// Run kernels that others published, which are downloaded for it, and write `tests/foreign.md`, instead of our tests.
     #[arg(long)]
     foreign: bool,
-    /// Of `--outside`: only the models whose rows (`qwen3 bf16`, `gemma flash`, …) hold this text, and no tests; of `--foreign`: only
-    /// launches whose family, architecture, name or shape holds it, and no table; of `--mutants`: only defects whose area or name
-    /// holds it.
+    /// Of `--outside`: only the models whose rows (`qwen3 bf16`, `gemma flash`, …) hold this text, and no tests; of `--foreign`:
+    /// only launches whose family, architecture, name or shape holds it, and no table; of `--mutants`: only defects whose area or
+    /// name holds it.
     #[arg(long, value_name = "NAME")]
     filter: Option<String>,
     #[command(flatten)]

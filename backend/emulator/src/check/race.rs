@@ -4,8 +4,8 @@
 //! For each byte the last writer and the readers since the last barrier are remembered ([`shadow`](super::shadow)): one
 //! wave, or "several". A wave's own accesses are in order, so a workgroup of one wave has no races.
 //!
-//! A write of the bytes that are there already (all waves write the same) makes no difference to anybody. It is reported as what it is,
-//! and only on demand.
+//! A write of the bytes that are there already (all waves write the same) makes no difference to anybody. It is reported as
+//! what it is, and only on demand.
 //!
 //! An atomic load or store of LDS is the same instruction as a plain one. One that meets an atomic of another wave between barriers
 //! is reported, unless it is the first guess of a compare and swap ([`suspect`](super::suspect)).

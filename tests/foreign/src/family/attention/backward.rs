@@ -1,5 +1,5 @@
-//! `bwd_hd{64,128,192,192_hd128}_{bf16,fp16}[_causal[_br]][_swa]_{a16,a32}…`: gradients of attention. AMD's host prepares the row sums of
-//! gradient times output; gradients of keys and values are by head of the queries.
+//! `bwd_hd{64,128,192,192_hd128}_{bf16,fp16}[_causal[_br]][_swa]_{a16,a32}…`: gradients of attention. AMD's host prepares the row
+//! sums of gradient times output; gradients of keys and values are by head of the queries.
 
 use std::path::Path;
 

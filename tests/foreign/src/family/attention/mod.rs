@@ -23,8 +23,8 @@ pub enum Mask {
     },
 }
 
-/// Sequences that attention runs over. Queries, keys and values are packed: sequence behind sequence, in each row by row, in each all
-/// heads.
+/// Sequences that attention runs over. Queries, keys and values are packed: sequence behind sequence, in each row by row, in each
+/// all heads.
 #[derive(Clone, Debug)]
 pub struct Shape {
     /// Queries and keys of each sequence.
