@@ -8,6 +8,9 @@ use rocfire_emulator::Schedule;
 use crate::case::{Case, Outcome, SCHEDULES, Verdict};
 use crate::findings::{self, Expected, FINDINGS};
 
+/// A case, and what came of it.
+pub type Judged<'a> = (&'a Case, &'a Verdict);
+
 /// One line about a case.
 pub fn line(case: &Case, verdict: &Verdict) -> String {
     let results: Vec<String> =
@@ -32,7 +35,7 @@ fn named(schedule: Schedule) -> String {
 }
 
 /// Counts of code objects: run, right, right in turns only, wrong.
-pub fn summary(judged: &[(&Case, &Verdict)]) -> String {
+pub fn summary(judged: &[Judged<'_>]) -> String {
     let mut worst: BTreeMap<(&str, &str), u8> = BTreeMap::new();
     for (case, verdict) in judged {
         let rank = match verdict.right() {
@@ -94,7 +97,7 @@ fn wrapped(text: &str) -> String {
 }
 
 /// The page `tests/foreign.md`.
-pub fn page(judged: &[(&Case, &Verdict)], objects: usize) -> String {
+pub fn page(judged: &[Judged<'_>], objects: usize) -> String {
     let mut page = String::from("# Kernels of others\n\n");
     for paragraph in INTRODUCTION {
         let _ = writeln!(page, "{}\n", wrapped(paragraph));
@@ -105,13 +108,13 @@ pub fn page(judged: &[(&Case, &Verdict)], objects: usize) -> String {
     page.push_str("## All launches\n\n");
     page.push_str("| kernel | architecture | shapes | error | schedule | result | checks |\n");
     page.push_str("| --- | --- | --- | --- | --- | --- | --- |\n");
-    let mut rows: BTreeMap<(&str, &str, &str), Vec<&(&Case, &Verdict)>> = BTreeMap::new();
+    let mut rows: BTreeMap<(&str, &str, &str), Vec<&Judged<'_>>> = BTreeMap::new();
     for row in judged {
         rows.entry((row.0.family, row.0.object.arch, &row.0.object.name)).or_default().push(row);
     }
     for ((_, arch, name), rows) in rows {
         // Launches that came out alike are one row.
-        let mut alike: BTreeMap<(String, String), Vec<&(&Case, &Verdict)>> = BTreeMap::new();
+        let mut alike: BTreeMap<(String, String), Vec<&Judged<'_>>> = BTreeMap::new();
         for row in rows {
             let (_, verdict) = row;
             let at = verdict.results.len() - 1;
@@ -144,10 +147,10 @@ pub fn page(judged: &[(&Case, &Verdict)], objects: usize) -> String {
 }
 
 /// A row for each family and architecture.
-fn families(page: &mut String, judged: &[(&Case, &Verdict)]) {
+fn families(page: &mut String, judged: &[Judged<'_>]) {
     page.push_str("| family | architecture | code objects | launches | right | largest error of those | in turns only | wrong |\n");
     page.push_str("| --- | --- | --- | --- | --- | --- | --- | --- |\n");
-    let mut rows: BTreeMap<(&str, &str), Vec<&(&Case, &Verdict)>> = BTreeMap::new();
+    let mut rows: BTreeMap<(&str, &str), Vec<&Judged<'_>>> = BTreeMap::new();
     for row in judged {
         rows.entry((row.0.family, row.0.object.arch)).or_default().push(row);
     }
@@ -174,7 +177,7 @@ fn families(page: &mut String, judged: &[(&Case, &Verdict)]) {
 }
 
 /// The findings, each with the first report of the checks, and the command that shows it.
-fn found(page: &mut String, judged: &[(&Case, &Verdict)]) {
+fn found(page: &mut String, judged: &[Judged<'_>]) {
     page.push_str("## Findings\n\n");
     for finding in FINDINGS {
         let cases: Vec<_> = judged
