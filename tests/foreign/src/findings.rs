@@ -26,7 +26,7 @@ pub struct Finding {
 }
 
 /// All of them. The first that a case falls under holds.
-pub const FINDINGS: &[Finding] = &[
+pub static FINDINGS: &[Finding] = &[
     Finding {
         title: "fmoe: kernels named fp16 pack bf16 and add it as f16",
         objects: &[
@@ -132,7 +132,7 @@ pub const FINDINGS: &[Finding] = &[
             ("experts", "fmoe*pertokenInt8*atm_opt", ""),
             ("experts", "gfx942/fmoe_int8_g1u0.co", "room"),
             ("experts", "gfx942/fmoe_fp8_blockscale", ""),
-            ("experts", "pertokenFp8_g1u1_vs_*1tg_32x128", ""),
+            ("experts", "pertokenFp8_g1u1_vs_*1tg_32x128*!multix*!tkw1", ""),
             ("latent attention", "gfx950*qseqlen4", ""),
             ("gemm fp4", "noBpreShuffle", ""),
             ("attention forward", "gfx942*MI300/fwd_hd128_bf16_causal_group", "131/150"),
