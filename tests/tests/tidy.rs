@@ -39,6 +39,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("custom-kernel", &["burn-tch", "rocfire-burn", "rocfire-burn-nn"]),
     ("remote", &["rocfire-burn"]),
     ("models", &["burn-tch", "rocfire-burn", "rocfire-burn-nn"]),
+    ("foreign", &["rocfire-arch", "rocfire-emulator", "rocfire-hal", "rocfire-isa"]),
     ("outside", &["rocfire-candle"]),
     ("peers", &["rocfire-burn"]),
     ("quantised", &["burn-tch", "rocfire-burn"]),

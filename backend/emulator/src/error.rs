@@ -172,6 +172,8 @@ pub enum FaultKind {
         access: Access,
         /// What the other did.
         other: Box<RacingAccess>,
+        /// Whether this wave wrote the bytes that were there, so that nobody can tell.
+        equal: bool,
     },
     /// Two workgroups on one byte of device memory, which nothing orders.
     GlobalRace {
@@ -371,8 +373,9 @@ impl fmt::Display for FaultKind {
                     ),
                 }
             }
-            FaultKind::LdsRace { access, other } => {
-                write!(f, "race on LDS: {access} with no barrier after {other};")
+            FaultKind::LdsRace { access, other, equal } => {
+                let same = if *equal { " of the bytes that are there" } else { "" };
+                write!(f, "race on LDS: {access}{same} with no barrier after {other};")
             }
             FaultKind::GlobalRace { access, other } => {
                 write!(f, "race between workgroups: {access} after {other};")

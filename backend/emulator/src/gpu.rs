@@ -9,7 +9,7 @@ use crate::check::{self, Checker, Checks};
 use crate::counters::Counters;
 use crate::env::Env;
 use crate::error::Error;
-use crate::group::{Setup, Worker};
+use crate::group::{Schedule, Setup, Worker};
 use crate::host_threads;
 use crate::instrument::Instrument;
 use crate::launch::{self, Launch};
@@ -37,6 +37,8 @@ pub struct Options {
     /// Whether it is a fault if a wave ends while others of its workgroup wait at a barrier. HIP forbids it; the hardware
     /// lets the barrier pass, and some programs rely on that.
     pub strict_barriers: bool,
+    /// Which wave of a workgroup runs when.
+    pub schedule: Schedule,
     /// Checks besides those that always run. They take time: a launch with any of them runs in a slower loop.
     pub checks: Checks,
     /// Best CPU features to use, for measurements and to compare; a host that does not have them uses what it has.
@@ -50,6 +52,7 @@ impl Default for Options {
             memory_bytes: 8 << 30,
             step_limit: Options::steps_of(20),
             strict_barriers: true,
+            schedule: Schedule::default(),
             checks: Checks::default(),
             cpu: CpuLevel::Avx512,
         }
@@ -272,7 +275,7 @@ impl Gpu {
         let mut worker = kept.unwrap_or_else(|| {
             let program = setup.program.clone();
             let env = Env::new(program, self.memory.clone(), self.options.step_limit);
-            Worker::new(env, self.options.strict_barriers)
+            Worker::new(env, self.options.strict_barriers, self.options.schedule)
         });
         worker.reset(setup, instruments.iter().map(|instrument| instrument.observer(setup)).collect());
         worker

@@ -4,6 +4,7 @@
 //! A [`Worker`] is what a host thread needs for it, kept between launches. The initial registers are those of LLVM's "User
 //! Guide for AMDGPU Backend", section "Initial Kernel Execution State".
 
+use std::num::NonZeroU32;
 use std::sync::Arc;
 
 use crate::counters::Counters;
@@ -69,8 +70,50 @@ pub(crate) enum State {
     Ended,
 }
 
-/// Turns of all waves of a workgroup in which they wrote nothing, after which others have their turn.
-const QUIET_TURNS: u32 = 16;
+/// Which wave of a workgroup runs when. Code whose waves meet only at barriers gives the same under any of them. Code that
+/// relies on how fast its waves are does not, and the check of races ([`Checks::lds_races`](crate::Checks)) says so under any.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Schedule {
+    /// A wave runs up to its barrier before the next one begins: the worst case for code with too few barriers.
+    #[default]
+    ToBarrier,
+    /// The waves take turns of so many instructions, as they do on a GPU, though not as regularly there.
+    Turns(NonZeroU32),
+}
+
+/// Stretches of a slice's length of all waves of a workgroup in which they wrote nothing, after which others have their turn.
+const QUIET_SLICES: u64 = 16;
+
+/// Where a wave's turn ended.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct Turn {
+    /// Instructions that it may still run: what was left of earlier turns, where the next step stands for more than were left.
+    left: u64,
+    /// Instructions that it has run.
+    ran: u64,
+    /// How many those were when it spun last.
+    spun_at: u64,
+    /// Instructions once around what it spins in, as far as that is known: a wave that spins is given as many, or it would
+    /// never be seen to come back without having got on.
+    around: u64,
+    /// Whether the turn ended because it was over.
+    over: bool,
+    /// [`Env::effects`] at that moment.
+    effects: u64,
+}
+
+impl Turn {
+    /// Takes the instructions of the next step, if so many are left.
+    #[inline(always)]
+    pub(crate) fn take(&mut self, instructions: u64) -> bool {
+        let enough = self.left >= instructions;
+        if enough {
+            self.left -= instructions;
+            self.ran += instructions;
+        }
+        enough
+    }
+}
 
 /// A host thread's waves and environment.
 pub(crate) struct Worker {
@@ -80,18 +123,20 @@ pub(crate) struct Worker {
     /// The first registers of each wave: the work-items' places.
     work_items: Vec<Lanes>,
     strict_barriers: bool,
+    schedule: Schedule,
     /// Who watches this launch; nobody in the fast loop.
     observers: Vec<Box<dyn Observer>>,
 }
 
 impl Worker {
-    pub(crate) fn new(env: Env, strict_barriers: bool) -> Worker {
+    pub(crate) fn new(env: Env, strict_barriers: bool, schedule: Schedule) -> Worker {
         Worker {
             env,
             waves: Vec::new(),
             states: Vec::new(),
             work_items: Vec::new(),
             strict_barriers,
+            schedule,
             observers: Vec::new(),
         }
     }
@@ -177,6 +222,10 @@ impl Worker {
         let Workgroup { workgroup, watched, .. } = place;
         let waves = self.states.len();
         let (mut progressed, mut quiet) = (false, 0);
+        let quiet_turns = match self.schedule {
+            Schedule::ToBarrier => QUIET_SLICES,
+            Schedule::Turns(instructions) => QUIET_SLICES * (spin::SLICE / u64::from(instructions.get())).max(1),
+        };
         loop {
             let (mut moved, mut settled) = (false, false);
             let effects = self.env.effects();
@@ -192,7 +241,7 @@ impl Worker {
                     Flow::Barrier => State::Waiting,
                     Flow::End => State::Ended,
                     Flow::Spin => State::Spinning,
-                    Flow::Slice => State::Running,
+                    Flow::Slice | Flow::Turn => State::Running,
                     Flow::Next | Flow::Fault => return Err(self.report(setup, workgroup, number)),
                 };
                 let same = wave.watch.taken == taken && self.env.effects() == changes;
@@ -202,7 +251,7 @@ impl Worker {
             progressed |= moved;
             if self.states.iter().any(|state| matches!(state, State::Running | State::Spinning)) {
                 quiet = if settled || self.env.effects() != effects { 0 } else { quiet + 1 };
-                if !moved || quiet > QUIET_TURNS {
+                if !moved || quiet > quiet_turns {
                     return Ok(Halt::Parked(Box::new(self.park(place, progressed))));
                 }
                 continue;
@@ -231,12 +280,32 @@ impl Worker {
     fn run_wave(&mut self, setup: &Setup, number: usize, watched: bool) -> Flow {
         let wave = &mut self.waves[number];
         if wave.watch.taken > 0 {
-            spin::resume(wave, &self.env);
+            match wave.turn.over {
+                true => spin::carry(wave, &self.env, wave.turn.effects),
+                false => spin::resume(wave, &self.env),
+            }
         }
-        match watched {
-            true => instrument::run_wave(wave, &mut self.env, &setup.program, &mut self.observers),
-            false => run_wave(wave, &mut self.env, &setup.program),
+        match self.schedule {
+            Schedule::ToBarrier => wave.turn.left = u64::MAX,
+            Schedule::Turns(instructions) => {
+                let around = if self.states[number] == State::Spinning { wave.turn.around } else { 0 };
+                wave.turn.left += u64::from(instructions.get()).max(around);
+            }
         }
+        let flow = match (watched, self.schedule) {
+            (true, _) => instrument::run_wave(wave, &mut self.env, &setup.program, &mut self.observers),
+            (false, Schedule::ToBarrier) => run_wave(wave, &mut self.env, &setup.program),
+            (false, Schedule::Turns(_)) => run_turn(wave, &mut self.env, &setup.program),
+        };
+        let turn = &mut wave.turn;
+        if flow == Flow::Spin {
+            (turn.around, turn.spun_at) = (turn.ran - turn.spun_at, turn.ran);
+        }
+        (turn.over, turn.effects) = (flow == Flow::Turn, self.env.effects());
+        if !turn.over {
+            turn.left = 0;
+        }
+        flow
     }
 
     /// Takes the workgroup out of this worker.
@@ -385,6 +454,26 @@ pub(crate) fn run_wave(w: &mut Wave, env: &mut Env, program: &Program) -> Flow {
     flow
 }
 
+/// The same, for as many instructions as its turn has left. A step stands for those without effect before it too, as in the
+/// instrumented loop, where each of them is a step.
+fn run_turn(w: &mut Wave, env: &mut Env, program: &Program) -> Flow {
+    env.enter(w);
+    let flow = loop {
+        let step = &program.steps[w.pc];
+        if !w.turn.take(1 + u64::from(step.dropped)) {
+            break Flow::Turn;
+        }
+        w.pc += 1;
+        // SAFETY: the program was made for the level that this host was found to have.
+        match unsafe { (step.run)(w, env, step) } {
+            Flow::Next => {}
+            other => break other,
+        }
+    };
+    env.leave(w);
+    flow
+}
+
 /// Registers at a wave's first instruction.
 fn start(w: &mut Wave, setup: &Setup, workgroup: [u32; 3], number: usize, work_items: &[Lanes]) {
     let descriptor = &setup.kernel.info.descriptor;
@@ -397,6 +486,7 @@ fn start(w: &mut Wave, setup: &Setup, workgroup: [u32; 3], number: usize, work_i
     w.mode = descriptor.mode;
     w.pc = setup.entry;
     w.executed = 0;
+    w.turn = Turn::default();
     w.number = number as u32;
     w.lanes = setup.lanes as usize;
     let items = (setup.items as usize - number * w.lanes).min(w.lanes);

@@ -23,7 +23,7 @@
 //! | An ELF file becomes an image in guest memory, and its code a list of steps | `module`, `metadata`, `descriptor`, `program` |
 //! | A step is a handler and operands that are register numbers | `step`, `exec` |
 //! | A launch lays out arguments and hands workgroups to threads | `launch` |
-//! | A workgroup's waves run one after the other up to each barrier | `group` |
+//! | A workgroup's waves run one after the other up to each barrier, or in turns ([`Options::schedule`]) | `group` |
 //! | A wave that waits lets the others run, a workgroup that waits the other workgroups | `spin`, `park` |
 //! | A handler works on registers that are vectors over the lanes | `wave`, `numeric` |
 //! | and on memory through windows that the allocation map has granted | `env`, `memory` |
@@ -47,6 +47,7 @@
 //! | --- | --- | --- |
 //! | `unwritten` | `unwritten` | what nobody wrote used as an address, deciding a branch, or stored to device memory |
 //! | `lds_races` | `lds-race` | two waves on a byte of LDS between two barriers, one of them writing, not both by atomics |
+//! | `equal_writes` | `equal-write` | with `lds_races`: of these also writes of the bytes that are there already |
 //! | `global_races` | `global-race` | the same of two workgroups and device memory; an atomic orders those behind others |
 //! | `shuffles` | `shuffle` | the same of what a shuffle reads from a lane that is off |
 //! | `waits` | `waitcnt` | a register read or overwritten before the `s_waitcnt` for the load that fills it; a barrier reached before that for a store which another wave meets behind it |
@@ -97,6 +98,7 @@ pub use check::Checks;
 pub use counters::Counters;
 pub use error::{Access, Error, Fault, FaultKind, Nearest, RacingAccess, Wait};
 pub use gpu::{Gpu, Options};
+pub use group::Schedule;
 pub use host_threads::Bystander;
 pub use launch::Launch;
 pub use memory::Live;

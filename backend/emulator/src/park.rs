@@ -7,7 +7,7 @@
 use std::any::Any;
 
 use crate::env::Local;
-use crate::group::State;
+use crate::group::{State, Turn};
 use crate::spin::{self, Watch};
 use crate::wave::{Lanes, Wave, scalar};
 
@@ -55,6 +55,7 @@ pub(crate) struct ParkedWave {
     look_at: u64,
     watch: Watch,
     live: u64,
+    turn: Turn,
 }
 
 impl ParkedWave {
@@ -70,6 +71,7 @@ impl ParkedWave {
             look_at: w.look_at,
             watch: std::mem::replace(&mut w.watch, Watch::new()),
             live: w.live,
+            turn: w.turn,
         }
     }
 
@@ -81,6 +83,7 @@ impl ParkedWave {
         }
         (w.s, w.scc, w.mode, w.pc) = (self.s, self.scc, self.mode, self.pc);
         (w.executed, w.look_at, w.watch, w.live) = (self.executed, self.look_at, self.watch, self.live);
+        w.turn = self.turn;
         (w.number, w.lanes) = (number as u32, lanes);
     }
 }

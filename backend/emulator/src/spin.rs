@@ -214,6 +214,13 @@ pub(crate) fn resume(w: &mut Wave, env: &Env) {
     }
 }
 
+/// A wave goes on whose turn was over, when `effects` was what [`Env::effects`] said: others have written what came since.
+pub(crate) fn carry(w: &mut Wave, env: &Env, effects: u64) {
+    if let Some(snapshot) = &mut w.watch.snapshot {
+        snapshot.effects = snapshot.effects.wrapping_add(env.effects().wrapping_sub(effects));
+    }
+}
+
 /// Runs a wave that spins once more, and gives the step and the event of the read that it most likely waits for: an atomic
 /// one if there is one, else the last. `None` if it reads nothing.
 pub(crate) fn what_it_reads(w: &mut Wave, env: &mut Env) -> Option<(usize, Event)> {

@@ -56,6 +56,8 @@ pub(crate) enum Flow {
     Spin,
     /// Has run long enough for others to have their turn.
     Slice,
+    /// Its turn is over ([`Schedule::Turns`](crate::Schedule)).
+    Turn,
     /// Cannot go on; the cause is in `env.fault`.
     Fault,
 }

@@ -19,6 +19,7 @@
 //! before the chunk is stored makes a destination that is also a source harmless, for operations that stay within their
 //! lane; an operation across lanes copies the whole source first.
 
+use crate::group::Turn;
 use crate::spin::Watch;
 
 /// Lanes in a wave64, and in the storage of a wave32, which uses the lower half.
@@ -109,6 +110,8 @@ pub(crate) struct Wave {
     pub(crate) lanes: usize,
     /// Lanes that exist: all but in the last wave of a workgroup whose size is no multiple of the wave's.
     pub(crate) live: u64,
+    /// Its turn, where waves take turns.
+    pub(crate) turn: Turn,
 }
 
 impl Wave {
@@ -117,8 +120,8 @@ impl Wave {
         let v: Box<[Lanes]> = vec![Lanes::ZERO; VECTOR_FILE].into_boxed_slice();
         let Ok(v) = v.try_into() else { unreachable!("the slice was made with this length") };
         let (look_at, watch) = (0, Watch::new());
-        let s = [0; scalar::FILE];
-        Wave { v, s, scc: false, mode: 0, pc: 0, executed: 0, look_at, watch, number: 0, lanes: LANES, live: !0 }
+        let (s, turn) = ([0; scalar::FILE], Turn::default());
+        Wave { v, s, scc: false, mode: 0, pc: 0, executed: 0, look_at, watch, number: 0, lanes: LANES, live: !0, turn }
     }
 
     /// The EXEC mask.

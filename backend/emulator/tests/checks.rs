@@ -50,6 +50,25 @@ fn a_missing_barrier_is_a_race_that_names_both_sides() {
 }
 
 #[test]
+fn writes_of_the_same_value_are_told_from_races() {
+    let races = |checks: &mut Checks| checks.lds_races = true;
+    let Some(bench) = Bench::with_options("planted", options(races)) else { return };
+    let x = bench.upload(&[0u32; 128]);
+    let args = Args::new().with(x);
+    bench.run("mark_equal", 1, 128, &args);
+    assert_eq!(bench.download::<u32>(x, 128), [7; 128]);
+    let race = fault(bench.try_run("mark_different", [1, 1, 1], [128, 1, 1], 0, &args));
+    says(&race, &["race on LDS: write with no barrier after write by wave 0"]);
+    let all = |checks: &mut Checks| (checks.lds_races, checks.equal_writes) = (true, true);
+    let Some(bench) = Bench::with_options("planted", options(all)) else { return };
+    let args = Args::new().with(bench.upload(&[0u32; 128]));
+    let race = fault(bench.try_run("mark_equal", [1, 1, 1], [128, 1, 1], 0, &args));
+    says(&race, &["race on LDS: write of the bytes that are there with no barrier after write by wave 0"]);
+    let race = fault(bench.try_run("mark_different", [1, 1, 1], [128, 1, 1], 0, &args));
+    assert!(!race.to_string().contains("bytes that are there"), "{race}");
+}
+
+#[test]
 fn workgroups_on_the_same_bytes_race_unless_atomics_order_them() {
     let Some(bench) = Bench::with_options("planted", options(|checks| checks.global_races = true)) else { return };
     let x = bench.upload(&[0u32; 64 * 4 + 64]);

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use rocfire_arch::Arch;
 use rocfire_emulator::{
-    Error as EmulatorError, Gpu, Kernel, Launch, Live as EmulatorLive, Module, Options, Sample, source_of,
+    Error as EmulatorError, Gpu, Kernel, Launch, Live as EmulatorLive, Module, Options, Sample, Schedule, source_of,
 };
 
 use crate::command::StreamName;
@@ -61,11 +61,13 @@ impl Emulated {
 /// How the settings want an emulator; for whoever opens one without a [`crate::Device`].
 pub fn emulator_options(config: &Config) -> Options {
     let mut options = Options::default();
-    let Checks { barriers, poison: _, unwritten, lds_race, global_race, shuffle, waitcnt } = config.checks;
+    let Checks { barriers, poison: _, unwritten, lds_race, equal_write, global_race, shuffle, waitcnt } = config.checks;
     options.strict_barriers = barriers;
+    options.schedule = config.wave_turn.map_or(Schedule::ToBarrier, Schedule::Turns);
     options.step_limit = Options::steps_of(config.hang_seconds);
     options.checks.unwritten = unwritten;
     options.checks.lds_races = lds_race;
+    options.checks.equal_writes = equal_write;
     options.checks.global_races = global_race;
     options.checks.shuffles = shuffle;
     options.checks.waits = waitcnt;

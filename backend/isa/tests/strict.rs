@@ -48,8 +48,9 @@ fn unread(inst: &Decoded, words: usize, bit: usize) -> bool {
     let no_address = matches!(first.format, Format::Flat | Format::Global | Format::Scratch) && bit == 49;
     let no_format = first.format == Format::Mubuf && words == 3 && bit == 55;
     let matrix = matches!(first.format, Format::Vop3p | Format::Vop3pMai);
-    // The bits that are op_sel_hi elsewhere of the moves between the register files.
-    let scaled = first.mods.scale.is_some() && bit == 14;
+    // The bits of a third scale, which is not there; then those that are op_sel_hi elsewhere of the moves between the register
+    // files.
+    let scaled = first.mods.scale.is_some() && [13, 14].contains(&bit);
     let moves = first.format == Format::Vop3pMai && !first.src[1].is_some() && [14, 59, 60].contains(&bit);
     // op_sel_hi of a source that is not there.
     let absent = matrix && !first.src[2].is_some() && bit == 14;

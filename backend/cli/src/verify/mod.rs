@@ -24,8 +24,12 @@ pub struct Arguments {
     /// Run Candle's own device tests, and candle-transformers' models against Candle's CPU device, instead of our tests.
     #[arg(long)]
     outside: bool,
-    /// Of `--outside`: only the models whose rows (`qwen3 bf16`, `gemma flash`, …) hold this text, and no tests; of `--mutants`:
-    /// only defects whose area or name holds it.
+    /// Run kernels that others published, which are downloaded for it, and write `tests/foreign.md`, instead of our tests.
+    #[arg(long)]
+    foreign: bool,
+    /// Of `--outside`: only the models whose rows (`qwen3 bf16`, `gemma flash`, …) hold this text, and no tests; of `--foreign`:
+    /// only launches whose family, architecture, name or shape holds it, and no table; of `--mutants`: only defects whose area or
+    /// name holds it.
     #[arg(long, value_name = "NAME")]
     filter: Option<String>,
     #[command(flatten)]
@@ -83,6 +87,13 @@ pub fn run(arguments: &Arguments) -> Result<(), Box<dyn std::error::Error>> {
             counts.passed += u64::from(passed);
             passed
         });
+    } else if arguments.foreign {
+        stage("kernels of others", &mut || {
+            let passed = foreign(arguments);
+            // The kernels' own program counts them.
+            counts.passed += u64::from(passed);
+            passed
+        });
     } else if let Some(operator) = &arguments.operator {
         let words = ["test", "--test", "cases", "--", operator.as_str()];
         stage("cases", &mut || tests(&words, &[], &mut counts));
@@ -112,6 +123,19 @@ pub fn run(arguments: &Arguments) -> Result<(), Box<dyn std::error::Error>> {
         return Err(Error::Failed("no test ran".to_owned()).into());
     }
     Ok(())
+}
+
+/// Kernels of others, by a package of its own: nobody else needs it built.
+fn foreign(arguments: &Arguments) -> bool {
+    let mut words = vec!["run", "--quiet", "--package", "foreign", "--"];
+    match &arguments.filter {
+        Some(filter) => words.extend(["--filter", filter]),
+        None => words.push("--bless"),
+    }
+    if arguments.no_install {
+        words.push("--no-install");
+    }
+    cargo(&words, &[])
 }
 
 /// Random operators, by the program that the tests' stage has built: `cargo run` would build its libraries again, for other features. It

@@ -38,6 +38,8 @@ pub struct Checks {
     /// Two waves of a workgroup touch a byte of LDS, at least one writes, there is no barrier between, and not both are
     /// atomic.
     pub lds_races: bool,
+    /// Of these also a write of the bytes that are there already. The language calls it a race, and no hardware shows it.
+    pub equal_writes: bool,
     /// The same for two workgroups of a launch and device memory. Workgroups then run one after the other.
     pub global_races: bool,
     /// What `ds_bpermute` (HIP's shuffles) reads from a lane that is off is used as an address, decides a branch, or is stored
@@ -50,8 +52,14 @@ pub struct Checks {
 
 impl Checks {
     /// All of them.
-    pub const ALL: Checks =
-        Checks { unwritten: true, lds_races: true, global_races: true, shuffles: true, waits: true };
+    pub const ALL: Checks = Checks {
+        unwritten: true,
+        lds_races: true,
+        equal_writes: true,
+        global_races: true,
+        shuffles: true,
+        waits: true,
+    };
 
     /// Whether the instrumented loop is needed.
     pub fn any(self) -> bool {
@@ -77,11 +85,11 @@ impl Checker {
 
 impl Instrument for Checker {
     fn observer(&self, _: &Setup) -> Box<dyn Observer> {
-        let Checks { unwritten, lds_races, global_races, shuffles, waits } = self.checks;
+        let Checks { unwritten, lds_races, equal_writes, global_races, shuffles, waits } = self.checks;
         Box::new(CheckObserver {
             unwritten: (unwritten || shuffles).then(|| unwritten::Unwritten::new(unwritten, shuffles)),
             waits: waits.then(|| wait::Waits::new(self.family)),
-            races: lds_races.then(race::LdsRaces::new),
+            races: lds_races.then(|| race::LdsRaces::new(equal_writes)),
             global_races: global_races.then(|| global_race::GlobalRaces::new(self.family, self.kept.clone())),
         })
     }
@@ -144,7 +152,7 @@ impl Observer for CheckObserver {
             unwritten.after(at, w, env, events)?;
         }
         if let Some(races) = &mut self.races {
-            races.after(at, w, events)?;
+            races.after(at, w, env, events)?;
         }
         if let Some(races) = &mut self.global_races {
             races.after(at, w, events)?;
@@ -156,7 +164,7 @@ impl Observer for CheckObserver {
         Box::new(Aside {
             unwritten: self.unwritten.as_mut().map(|check| check.park()),
             waits: self.waits.as_mut().map(|check| check.park()),
-            races: self.races.as_mut().map(|check| std::mem::replace(check, race::LdsRaces::new())),
+            races: self.races.as_mut().map(|check| check.park()),
             global_races: self.global_races.as_mut().map(|check| check.park()),
         })
     }

@@ -4,11 +4,15 @@
 //! For each byte the last writer and the readers since the last barrier are remembered ([`shadow`](super::shadow)): one
 //! wave, or "several". A wave's own accesses are in order, so a workgroup of one wave has no races.
 //!
+//! A write of the bytes that are there already (all waves write the same) makes no difference to anybody. It is reported as
+//! what it is, and only on demand.
+//!
 //! An atomic load or store of LDS is the same instruction as a plain one. One that meets an atomic of another wave between barriers
 //! is reported, unless it is the first guess of a compare and swap ([`suspect`](super::suspect)).
 
 use super::shadow::{By, Page, Side, Sites, Touch};
 use super::suspect::Suspects;
+use crate::env::{Env, UNWRITTEN};
 use crate::error::{Access, FaultKind, RacingAccess};
 use crate::instrument::{At, Event, Finding, Late, MemorySpace, Verdict};
 use crate::wave::Wave;
@@ -19,6 +23,10 @@ const SEVERAL: u32 = (1 << WAVE_BITS) - 1;
 
 /// The bytes of a workgroup's LDS.
 pub(super) struct LdsRaces {
+    /// Whether a write of the bytes that are there counts.
+    equal_writes: bool,
+    /// What was there before the instruction that is looked at.
+    held: Vec<u8>,
     page: Page,
     sites: Sites,
     /// Number of the interval between barriers.
@@ -29,9 +37,15 @@ pub(super) struct LdsRaces {
 }
 
 impl LdsRaces {
-    pub(super) fn new() -> LdsRaces {
-        let (page, sites) = (Page::new(0), Sites::default());
-        LdsRaces { page, sites, interval: 0, several: false, suspects: Suspects::default() }
+    pub(super) fn new(equal_writes: bool) -> LdsRaces {
+        let (page, sites, held) = (Page::new(0), Sites::default(), Vec::new());
+        LdsRaces { equal_writes, held, page, sites, interval: 0, several: false, suspects: Suspects::default() }
+    }
+
+    /// Takes all that is known of a workgroup away.
+    pub(super) fn park(&mut self) -> LdsRaces {
+        let new = LdsRaces::new(self.equal_writes);
+        std::mem::replace(self, new)
     }
 
     pub(super) fn start_group(&mut self, lds_bytes: usize, waves: usize) {
@@ -39,6 +53,8 @@ impl LdsRaces {
         if self.page.len() < lds_bytes {
             self.page = Page::new(lds_bytes);
         }
+        self.held.clear();
+        self.held.resize(lds_bytes, UNWRITTEN as u8);
         self.suspects.clear();
         self.barrier();
     }
@@ -53,17 +69,26 @@ impl LdsRaces {
         self.suspects.first()
     }
 
-    pub(super) fn after(&mut self, at: &At<'_>, w: &Wave, events: &[Event]) -> Verdict {
+    pub(super) fn after(&mut self, at: &At<'_>, w: &Wave, env: &Env, events: &[Event]) -> Verdict {
         if !self.several {
             return Ok(());
         }
         for event in events.iter().filter(|event| event.space == MemorySpace::Lds) {
-            self.event(at, w, event)?;
+            self.event(at, w, env, event)?;
+        }
+        for event in events.iter().filter(|event| event.space == MemorySpace::Lds && event.kind.writes(event.space)) {
+            for (_, address) in event.lane_addresses() {
+                for at in address as usize..address as usize + event.bytes as usize {
+                    if let (Some(held), Some(now)) = (self.held.get_mut(at), byte(env, at)) {
+                        *held = now;
+                    }
+                }
+            }
         }
         Ok(())
     }
 
-    fn event(&mut self, at: &At<'_>, w: &Wave, event: &Event) -> Verdict {
+    fn event(&mut self, at: &At<'_>, w: &Wave, env: &Env, event: &Event) -> Verdict {
         let touch = match (event.kind.reads(event.space), event.kind.writes(event.space)) {
             (true, true) => Touch::Exchange,
             (false, _) => Touch::Plain(Access::Write),
@@ -106,8 +131,12 @@ impl LdsRaces {
             for cell in cells {
                 let Some(side) = self.page.touch(cell, touch, by, |_| false) else { continue };
                 let place = (self.page.offset_of(cell) as u64).max(address);
-                let finding =
-                    self.finding(at, touch.access(), side, (lane, place, event.bytes - (place - address) as u32));
+                let equal = touch == Touch::Plain(Access::Write) && self.changes_nothing(env, address, bytes);
+                if equal && !self.equal_writes {
+                    continue;
+                }
+                let place = (lane, place, event.bytes - (place - address) as u32);
+                let finding = self.finding(at, touch.access(), side, place, equal);
                 if touch.access() == Access::Read && side.access == Access::Atomic {
                     self.suspects.add(at, w, address, finding);
                     break;
@@ -118,7 +147,13 @@ impl LdsRaces {
         Ok(())
     }
 
-    fn finding(&self, at: &At<'_>, access: Access, side: Side, place: (usize, u64, u32)) -> Box<Finding> {
+    /// Whether the bytes are as they were before the instruction.
+    fn changes_nothing(&self, env: &Env, address: u64, bytes: usize) -> bool {
+        let mut places = address as usize..address as usize + bytes;
+        places.all(|at| self.held.get(at).copied() == byte(env, at))
+    }
+
+    fn finding(&self, at: &At<'_>, access: Access, side: Side, place: (usize, u64, u32), equal: bool) -> Box<Finding> {
         let (lane, address, bytes) = place;
         let (step, wave, other_lane) = self.sites.of(side.at);
         let step = &at.program.steps[step];
@@ -132,8 +167,13 @@ impl LdsRaces {
             disassembly: at.program.disassembly(step),
             source: None,
         };
-        let mut finding = Finding::at_lanes(FaultKind::LdsRace { access, other: Box::new(other) }, 1 << lane);
+        let mut finding = Finding::at_lanes(FaultKind::LdsRace { access, other: Box::new(other), equal }, 1 << lane);
         (finding.address, finding.bytes) = (Some(address), bytes);
         finding
     }
+}
+
+/// A byte of LDS.
+fn byte(env: &Env, at: usize) -> Option<u8> {
+    env.lds.words().get(at / 8).map(|word| word.to_ne_bytes()[at % 8])
 }

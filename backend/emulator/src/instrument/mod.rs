@@ -161,6 +161,9 @@ pub(crate) fn run_wave(w: &mut Wave, env: &mut Env, program: &Program, observers
             }
             step => (step, &program.uses[index]),
         };
+        if !w.turn.take(1) {
+            break Flow::Turn;
+        }
         let at = At { program, index, step, uses };
         w.pc += 1;
         let verdict = observers.iter_mut().try_for_each(|observer| observer.before(&at, w, env));

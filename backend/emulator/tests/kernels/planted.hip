@@ -180,3 +180,45 @@ KERNEL void pair_of_nothing(u32* out, int second) {
     out[thread_x()] = second ? y : x;
 }
 #endif
+
+// Wave 0 counts to twenty thousand before it sets the word that wave 1 waits for.
+KERNEL void pass_on(u32* x) {
+    __shared__ u32 word;
+    int t = thread_x();
+    if (t == 0) __hip_atomic_store(&word, 0u, __ATOMIC_RELAXED, 3);
+    sync();
+    u32 count = 0;
+    if (t < 64) {
+        for (int turn = 0; turn < 20000; turn++) {
+            count++;
+            asm volatile("" : "+v"(count));
+        }
+        if (t == 0) __hip_atomic_store(&word, count, __ATOMIC_RELEASE, 3);
+    } else {
+        while ((count = __hip_atomic_load(&word, __ATOMIC_ACQUIRE, 3)) == 0) {}
+    }
+    if (t % 64 == 0) x[t / 64] = count;
+}
+
+KERNEL void wait_for_nothing(u32* x) {
+    __shared__ u32 word;
+    int t = thread_x();
+    if (t == 0) __hip_atomic_store(&word, 0u, __ATOMIC_RELAXED, 3);
+    sync();
+    if (t >= 64) {
+        while (__hip_atomic_load(&word, __ATOMIC_ACQUIRE, 3) == 0) {}
+    }
+    x[t] = 1;
+}
+
+// All threads write the same word: either the same value or the number of their wave.
+static inline __device__ void mark(u32* x, int same) {
+    __shared__ u32 word;
+    int t = thread_x();
+    word = same ? 7 : t / 64;
+    sync();
+    x[t] = word;
+}
+
+KERNEL void mark_equal(u32* x) { mark(x, 1); }
+KERNEL void mark_different(u32* x) { mark(x, 0); }

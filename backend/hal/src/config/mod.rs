@@ -6,6 +6,7 @@
 mod table;
 
 use std::ffi::OsString;
+use std::num::NonZeroU32;
 use std::path::PathBuf;
 use std::sync::Once;
 
@@ -38,6 +39,8 @@ pub struct Checks {
     pub unwritten: bool,
     /// Two waves of a workgroup touch a byte of LDS with no barrier between, and at least one writes.
     pub lds_race: bool,
+    /// With `lds_race`: a write of the bytes that are there already counts too, though no hardware shows it.
+    pub equal_write: bool,
     /// Two workgroups of a launch touch a byte of device memory, and at least one writes. Workgroups run one by one.
     pub global_race: bool,
     /// What a shuffle reads from a lane that is off is used as an address, decides a branch or is stored to device memory.
@@ -53,6 +56,7 @@ impl Checks {
         poison: false,
         unwritten: false,
         lds_race: false,
+        equal_write: false,
         global_race: false,
         shuffle: false,
         waitcnt: false,
@@ -64,6 +68,7 @@ impl Checks {
         poison: true,
         unwritten: true,
         lds_race: true,
+        equal_write: true,
         global_race: true,
         shuffle: true,
         waitcnt: true,
@@ -110,6 +115,8 @@ pub struct Config {
     pub deterministic: Option<bool>,
     /// Checks of the emulator.
     pub checks: Checks,
+    /// After how many instructions another wave of an emulated workgroup has its turn; `None` for not before the barrier.
+    pub wave_turn: Option<NonZeroU32>,
     /// After the instructions of one wave that an emulated device runs in so many seconds on a usual host, it is taken to
     /// hang. Waits for LDS that nobody will end are found at once; for device memory, which another thread of
     /// the host may write, after as many seconds.
@@ -147,6 +154,7 @@ impl Default for Config {
             sync: false,
             deterministic: None,
             checks: Checks::default(),
+            wave_turn: None,
             hang_seconds: 20,
             check_index: true,
             compile_jobs: None,
@@ -203,6 +211,8 @@ builder! {
     with_deterministic: deterministic: bool;
     /// With other checks of the emulator.
     with_checks: checks: Checks;
+    /// With waves of an emulated workgroup that take turns of so many instructions.
+    with_wave_turn: wave_turn: NonZeroU32;
     /// With another time after which an emulated wave is taken to hang.
     with_hang_seconds: hang_seconds: u64;
     /// With indices outside their axis told of, or not.

@@ -1,6 +1,7 @@
 //! The table of settings.
 
 use std::ffi::OsStr;
+use std::num::NonZeroU32;
 use std::path::PathBuf;
 
 use super::{Checks, Config, Precision};
@@ -137,10 +138,17 @@ pub const SETTINGS: &[Setting] = &[
     },
     Setting {
         name: "ROCFIRE_CHECK",
-        values: "none, all, or some of barriers,poison,unwritten,lds-race,global-race,shuffle,waitcnt",
+        values: "none, all, or some of barriers,poison,unwritten,lds-race,equal-write,global-race,shuffle,waitcnt",
         about: "checks of the emulator besides bounds; the docs of rocfire-emulator say what each finds",
         parse: |config, text| checks(text).map(|checks| config.checks = checks),
         show: |config| show_checks(config.checks),
+    },
+    Setting {
+        name: "ROCFIRE_WAVE_TURN",
+        values: "barrier, or a number of instructions from 1",
+        about: "when another wave of an emulated workgroup has its turn: at the barrier, or after so many instructions",
+        parse: |config, text| wave_turn(text).map(|turn| config.wave_turn = turn),
+        show: |config| config.wave_turn.map_or_else(|| "barrier".to_owned(), |turn| turn.to_string()),
     },
     Setting {
         name: "ROCFIRE_HANG_SECONDS",
@@ -291,15 +299,23 @@ fn show_choice<T: PartialEq>(value: T, choices: &[(&str, T)]) -> String {
 }
 
 type CheckField = fn(&mut Checks) -> &mut bool;
-const CHECKS: [(&str, CheckField); 7] = [
+const CHECKS: [(&str, CheckField); 8] = [
     ("barriers", |checks| &mut checks.barriers),
     ("poison", |checks| &mut checks.poison),
     ("unwritten", |checks| &mut checks.unwritten),
     ("lds-race", |checks| &mut checks.lds_race),
+    ("equal-write", |checks| &mut checks.equal_write),
     ("global-race", |checks| &mut checks.global_race),
     ("shuffle", |checks| &mut checks.shuffle),
     ("waitcnt", |checks| &mut checks.waitcnt),
 ];
+
+fn wave_turn(text: &str) -> Result<Option<NonZeroU32>, String> {
+    match text {
+        "barrier" => Ok(None),
+        _ => text.parse().map(Some).map_err(|_| "not a number of instructions, nor `barrier`".to_owned()),
+    }
+}
 
 fn checks(text: &str) -> Result<Checks, String> {
     let mut checks = Checks::NONE;

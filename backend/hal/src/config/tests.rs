@@ -42,6 +42,7 @@ fn twins() -> Vec<(&'static str, &'static str, Config)> {
         ("ROCFIRE_SYNC", "1", base().with_sync(true)),
         ("ROCFIRE_DETERMINISTIC", "1", base().with_deterministic(true)),
         ("ROCFIRE_CHECK", "poison", base().with_checks(Checks { poison: true, ..Checks::NONE })),
+        ("ROCFIRE_WAVE_TURN", "20", base().with_wave_turn(20.try_into().unwrap())),
         ("ROCFIRE_HANG_SECONDS", "600", base().with_hang_seconds(600)),
         ("ROCFIRE_CHECK_INDEX", "0", base().with_check_index(false)),
         ("ROCFIRE_COMPILE_JOBS", "1", base().with_compile_jobs(1)),

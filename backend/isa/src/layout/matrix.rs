@@ -58,8 +58,8 @@ fn scaled(fetch: &Fetch, word: u32) -> Result<Inst, DecodeError> {
     }
     inst.mods.abid = 0;
     inst.op = scaled.op;
-    // The third bit of `op_sel_hi` is set, as in everything of this format.
-    fetch.only(0, bits(16, 16) | bits(14, 1) | bits(11, 2))?;
+    // The third bits of `op_sel` and `op_sel_hi` belong to a scale that is not there. AMD's own assembler sets both.
+    fetch.only(0, bits(16, 16) | bits(11, 4))?;
     fetch.only(1, bits(0, 18) | bits(27, 2))?;
     let codes = source_codes(high);
     let slot = Slot { class: SC1.class, ..W1 };
