@@ -6,7 +6,7 @@ use serving::catalogue::{LIMITS, NAMES, Served, build};
 use serving::engine::{Answer, Choice, Engine, Model, Request};
 
 /// Logits, of around 1, are as near as this to those of the CPU.
-const TOLERANCE: f32 = 1e-4;
+const TOLERANCE: f32 = 2e-5;
 
 /// Prompts of different lengths, one longer than a step; the last two draw.
 fn requests() -> Vec<Request> {

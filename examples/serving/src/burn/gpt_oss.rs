@@ -184,13 +184,16 @@ impl Model for GptOss {
         let (GptOssConfig { heads, kv_heads, depth, .. }, rows) = (self.config, self.limits.rows);
         let mut x = self.embedding.clone().select(0, batch.tokens.clone());
         for layer in &mut self.layers {
-            let qkv = layer.norms[0].forward(x.clone()).matmul(layer.qkv.clone()) + layer.qkv_bias.clone().unsqueeze::<2>();
+            let qkv =
+                layer.norms[0].forward(x.clone()).matmul(layer.qkv.clone()) + layer.qkv_bias.clone().unsqueeze::<2>();
             let qkv = qkv.reshape([rows, heads + 2 * kv_heads, depth]);
             let of = |first: usize, count: usize| qkv.clone().narrow(1, first, count);
             let (q, k) = (turn(&self.rotary, of(0, heads), &batch)?, turn(&self.rotary, of(heads, kv_heads), &batch)?);
             layer.cache.write(k, of(heads + kv_heads, kv_heads), batch.slots.clone());
             let y = layer.cache.attention(q, batch.sequences(), layer.params, None, Some(layer.sinks.clone()));
-            x = x + y.reshape([rows, heads * depth]).matmul(layer.out.clone()) + layer.out_bias.clone().unsqueeze::<2>();
+            x = x
+                + y.reshape([rows, heads * depth]).matmul(layer.out.clone())
+                + layer.out_bias.clone().unsqueeze::<2>();
             x = x.clone() + layer.experts.forward(layer.norms[1].forward(x))?;
         }
         let last = self.norm.forward(batch.last_of(x));

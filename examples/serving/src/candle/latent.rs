@@ -84,7 +84,7 @@ fn attend(q: &Tensor, cache: &KvCache, kv_b: &Tensor, batch: &Batch) -> Result<T
         x.contiguous()?.reshape(shape)?.index_select(&batch.seats, 0)?.transpose(1, 2)?.contiguous()
     };
     let (keys, values) = (of_rows(keys)?, of_rows(kv.narrow(2, depth, depth)?)?);
-    let scores = q.unsqueeze(2)?.matmul(&keys.t()?)?.affine(1.0 / (channels as f64).sqrt(), 0.0)?;
+    let scores = q.unsqueeze(2)?.contiguous()?.matmul(&keys.t()?)?.affine(1.0 / (channels as f64).sqrt(), 0.0)?;
     let places = Tensor::arange(0_u32, most as u32, device)?;
     let positions = batch.positions.reshape((rows, 1, 1, 1))?.to_dtype(DType::U32)?;
     let sees = places.reshape((1, 1, 1, most))?.broadcast_le(&positions)?.broadcast_as(scores.shape())?;
