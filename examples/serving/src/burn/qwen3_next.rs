@@ -163,8 +163,8 @@ impl Attention {
 
 #[derive(Debug)]
 enum Mixer {
-    Delta(Delta),
-    Attention(Attention),
+    Delta(Box<Delta>),
+    Attention(Box<Attention>),
 }
 
 #[derive(Debug)]
@@ -200,8 +200,8 @@ impl Qwen3Next {
         let layer = |at: usize| -> Result<Layer> {
             let name = |part: &str| format!("layers.{at}.{part}");
             let mixer = match config.attends(at) {
-                true => Mixer::Attention(Attention::new(&source, &name("attention"), &config, limits)?),
-                false => Mixer::Delta(Delta::new(&source, &name("delta"), &config, limits)?),
+                true => Mixer::Attention(Box::new(Attention::new(&source, &name("attention"), &config, limits)?)),
+                false => Mixer::Delta(Box::new(Delta::new(&source, &name("delta"), &config, limits)?)),
             };
             let matrices = |part: &str, shape: [usize; 3]| Param::from_tensor(source.matrix(&name(part), shape));
             let (inward, outward) = ([experts + 1, width, hidden], [experts + 1, hidden, width]);

@@ -67,7 +67,8 @@ impl Latent {
 }
 
 /// Attention of `q`, `[rows, heads, depth + turned]`, to the latent rows of each row's seat: `[rows, heads, depth]`.
-/// Keys and values of all heads are written out; an operator that attends to latent rows themselves would take the place of this function.
+/// Keys and values of all heads are written out; an operator that attends to latent rows themselves would take the place
+/// of this function.
 fn attend(q: &Tensor, cache: &KvCache, kv_b: &Tensor, batch: &Batch) -> Result<Tensor> {
     let (rows, heads, channels) = q.dims3()?;
     let (seats, most, turned) = (batch.limits.seats, batch.limits.length(), cache.v.dim(3)?);
