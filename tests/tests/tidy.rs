@@ -43,6 +43,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("outside", &["rocfire-candle"]),
     ("peers", &["rocfire-burn"]),
     ("quantised", &["burn-tch", "rocfire-burn"]),
+    ("serving", &["burn-tch", "rocfire-burn", "rocfire-burn-nn", "rocfire-candle"]),
     ("training-steps", &["burn-tch", "rocfire-burn"]),
     (
         "rocfire",

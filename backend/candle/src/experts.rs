@@ -102,6 +102,21 @@ pub fn expert_matmul_coded(
     one(&kernels::expert_matmul_coded(b.coding, epilogue), &inputs)
 }
 
+/// [`grouped_matmul`] by matrices of codes. There is no gradient.
+///
+/// # Errors
+/// As there.
+pub fn grouped_matmul_coded(
+    a: &Tensor,
+    b: &CodedMatrices,
+    offsets: &Tensor,
+    epilogue: GroupedEpilogue,
+    factor: Option<&Tensor>,
+) -> Result<Tensor> {
+    let inputs: Vec<_> = [a, &b.codes, &b.scales, offsets].into_iter().chain(factor).collect();
+    one(&kernels::grouped_matmul_coded(b.coding, epilogue), &inputs)
+}
+
 /// [`experts`] whose matrices are codes.
 ///
 /// # Errors
@@ -116,7 +131,6 @@ pub fn experts_coded(
     let by = sort_by_expert(ids, gate.codes.dim(0)?, None, None)?;
     let up = expert_matmul_coded(x, up, &by, GroupedEpilogue::None, None)?;
     let hidden = expert_matmul_coded(x, gate, &by, GroupedEpilogue::Gate(activation), Some(&up))?;
-    let product = kernels::grouped_matmul_coded(down.coding, GroupedEpilogue::None);
-    let y = one(&product, &[&hidden, &down.codes, &down.scales, &by.offsets])?;
+    let y = grouped_matmul_coded(&hidden, down, &by.offsets, GroupedEpilogue::None, None)?;
     combine(&y, shares, &by, None)
 }

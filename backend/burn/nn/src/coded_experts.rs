@@ -79,6 +79,23 @@ impl ByExpert {
     }
 }
 
+/// [`grouped_matmul`](crate::grouped_matmul) by matrices of codes; `None` off rocfire's devices. There is no gradient.
+///
+/// # Panics
+/// As there.
+pub fn grouped_matmul_coded(
+    a: Tensor<2>,
+    b: &CodedMatrices,
+    offsets: Tensor<1, Int>,
+    epilogue: GroupedEpilogue,
+    factor: Option<Tensor<2>>,
+) -> Option<Tensor<2>> {
+    let [codes, scales] = b.inputs();
+    let inputs = [a.into_dispatch(), codes, scales, offsets.into_dispatch()].into_iter();
+    let inputs = inputs.chain(factor.map(Tensor::into_dispatch)).collect();
+    one(run(operators::grouped_matmul_coded(b.coding, epilogue), inputs))
+}
+
 /// [`Experts`] whose matrices are codes.
 #[derive(Module, Debug)]
 pub struct QuantExperts {
@@ -118,9 +135,7 @@ impl QuantExperts {
         let by = ByExpert::new(chosen, experts)?;
         let up = by.matmul_coded(x.clone(), &self.up, GroupedEpilogue::None, None)?;
         let hidden = by.matmul_coded(x, &self.gate, GroupedEpilogue::Gate(self.activation), Some(up))?;
-        let [codes, scales] = self.down.inputs();
-        let inputs = vec![hidden.into_dispatch(), codes, scales, by.offsets.clone().into_dispatch()];
-        let product = operators::grouped_matmul_coded(self.down.coding, GroupedEpilogue::None);
-        by.combine(one(run(product, inputs))?, shares, None)
+        let y = grouped_matmul_coded(hidden, &self.down, by.offsets.clone(), GroupedEpilogue::None, None)?;
+        by.combine(y, shares, None)
     }
 }

@@ -54,7 +54,7 @@ mod tokens;
 
 pub use attention::{AttentionInputs, attention};
 pub use cache::{KvCache, Sequences};
-pub use coded_experts::{CodedMatrices, QuantExperts};
+pub use coded_experts::{CodedMatrices, QuantExperts, grouped_matmul_coded};
 pub use custom::custom;
 pub use experts::{ByExpert, Experts, grouped_matmul};
 pub use gated::{GatedMlp, gate, log_softmax, softmax};
