@@ -13,6 +13,7 @@ use std::path::{Path, PathBuf};
 mod patch;
 
 fn main() {
+    println!("cargo::rustc-check-cfg=cfg(feature, values(\"next\"))");
     println!("cargo::rerun-if-changed=build.rs");
     println!("cargo::rerun-if-changed=src/patch.rs");
     println!("cargo::rerun-if-env-changed=ROCFIRE_PATCH_CHECK");

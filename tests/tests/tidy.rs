@@ -24,6 +24,9 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("rocfire-kernels", &["rocfire-arch", "rocfire-fusion", "rocfire-hal", "rocfire-prelude"]),
     ("rocfire-burn", &["rocfire-arch", "rocfire-fusion", "rocfire-hal", "rocfire-kernels"]),
     ("burn-tch", &["rocfire-burn"]),
+    ("cubecl-hip", &["rocfire-hal"]),
+    ("rocfire-burn-next", &["cubecl-hip", "rocfire-arch", "rocfire-fusion", "rocfire-hal", "rocfire-kernels"]),
+    ("burn-cubecl", &["rocfire-burn"]),
     ("cudarc", &["rocfire-arch", "rocfire-fusion", "rocfire-hal", "rocfire-kernels"]),
     (
         "candle-kernels",
@@ -35,6 +38,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("candle-models", &["rocfire-candle"]),
     ("ci-model", &["rocfire-burn"]),
     ("char-transformer", &["burn-tch", "rocfire-burn"]),
+    ("char-transformer-next", &["rocfire-burn"]),
     ("compare", &["char-transformer", "rocfire-burn", "models"]),
     ("custom-kernel", &["burn-tch", "rocfire-burn", "rocfire-burn-nn"]),
     ("remote", &["rocfire-burn"]),
@@ -379,7 +383,7 @@ fn slot_packages_are_not_published() {
     let manifests = manifests();
     let published =
         |table: &toml::Table| table["package"].get("publish").is_none_or(|publish| publish.as_bool() != Some(false));
-    for slot in ["burn-tch", "candle-flash-attn", "candle-kernels", "cudarc"] {
+    for slot in ["burn-cubecl", "burn-tch", "cubecl-hip", "candle-flash-attn", "candle-kernels", "cudarc"] {
         assert!(!published(&manifests[slot]), "{slot} has the name of somebody else's package");
     }
 }

@@ -10,7 +10,6 @@ use burn_autodiff::checkpoint::strategy::CheckpointStrategy;
 use burn_autodiff::grads::Gradients;
 use burn_autodiff::ops::{Backward, Ops, OpsKind};
 use burn_autodiff::{Autodiff, NodeId};
-use burn_backend::ops::AttentionModuleOptions;
 use burn_backend::ops::attention::attention_fallback;
 use burn_backend::tensor::{BoolTensor, FloatTensor};
 use burn_backend::{Backend, DType as BurnDType, Shape, TensorMetadata};
@@ -25,6 +24,7 @@ use crate::fusion::handle::Handle;
 use crate::fusion::handles::Handles;
 use crate::recorder::Lazy;
 use crate::recorder::record::record;
+use crate::version::attention_options;
 use crate::{Fused, Rocm, RocmDevice, RocmTensor};
 
 /// What attention reads.
@@ -281,7 +281,7 @@ fn written_out<B: Backend, C: CheckpointStrategy>(
         "fused_attention: window and dropout must be none where the bias is learned or a head size is no multiple of 8 up to \
          256, got {params:?}"
     );
-    let options = AttentionModuleOptions { scale: params.scale, softcap: params.softcap, is_causal: params.causal };
+    let options = attention_options(params.scale, params.softcap, params.causal);
     let AttentionTensors { query, key, value, mask, bias } = inputs;
     attention_fallback::<Autodiff<B, C>>(query, key, value, mask, bias, options)
 }

@@ -15,6 +15,7 @@ use rocfire_hal::{Device, Graph, SegmentStats};
 use crate::error::{OrPanic, execution};
 use crate::fusion::handle::Handle;
 use crate::ops;
+use crate::version::backend_methods;
 use crate::{RocmDevice, RocmQTensor, RocmTensor};
 
 /// Burn's backend for AMD GPUs, eager: every operator is launched when it is called.
@@ -80,6 +81,8 @@ impl Backend for Rocm {
             bytes_reserved: stats.reserved_bytes,
         })
     }
+
+    backend_methods!(device => device);
 
     /// The segments that serve many tensors, those for small ones first. A tensor above 10 MiB has a segment of its own.
     fn memory_pool_report(device: &RocmDevice) -> Option<Vec<SlicedPoolReport>> {

@@ -11,6 +11,7 @@ use rocfire_arch::Arch;
 use rocfire_hal::{Config, Device, DeviceId, DriverKind};
 
 use crate::error::{Error, OrPanic, Result};
+use crate::version::{BurnDevice, burn_device};
 
 /// Burn's device ids of ours have this type, or-ed with the driver. It shares no value with Burn's other runtimes, which
 /// keep theirs in the upper three bits as 0 to 4, and 254 and 255 for the router.
@@ -62,9 +63,22 @@ impl RocmDevice {
         Ok(RocmDevice(Name::Id(DeviceId::emulated(arch)?)))
     }
 
+    /// Burn's name for it, which `Device::from` takes with every version of Burn.
+    ///
+    /// # Panics
+    /// With Burn 0.23, as [`RocmDevice::device_id`] fails, and for an ordinal above 255.
+    pub fn burn(self) -> BurnDevice {
+        burn_device(self)
+    }
+
     /// The device behind an open one.
     pub fn of(device: &Device) -> RocmDevice {
-        RocmDevice(Name::Id(device.id()))
+        RocmDevice::with_id(device.id())
+    }
+
+    /// By its full name.
+    pub(crate) const fn with_id(id: DeviceId) -> RocmDevice {
+        RocmDevice(Name::Id(id))
     }
 
     /// The device's full name.

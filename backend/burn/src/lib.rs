@@ -44,6 +44,7 @@ mod ops;
 mod patch;
 mod recorder;
 mod tensor;
+mod version;
 
 pub use backend::Rocm;
 pub use device::RocmDevice;
@@ -52,3 +53,4 @@ pub use fusion::{KernelReport, PlanReport, explain, plans};
 pub use patch::{PatchError, Slot, check_project};
 pub use recorder::{Fused, Recorded, recorded};
 pub use tensor::{RocmQTensor, RocmTensor};
+pub use version::BurnDevice;

@@ -88,7 +88,7 @@ pub fn run(rocm: RocmDevice, options: &Options) -> Result<()> {
         corpus.vocabulary.len()
     );
     let opened = rocm.open().map_err(|error| Error::Device(error.to_string()))?;
-    let device: Device = rocm.into();
+    let device: Device = rocm.burn().into();
     let trained = train(&corpus, &sizes, options.steps, options.seed, &device, &|| opened.launches())?;
     let weights = options.folder.join("char_transformer.safetensors");
     save(&trained.model, &sizes, &corpus.vocabulary, &weights)?;
@@ -110,7 +110,7 @@ pub fn run(rocm: RocmDevice, options: &Options) -> Result<()> {
 /// # Errors
 /// As [`load`] and [`generate`].
 pub fn go_on(rocm: RocmDevice, weights: &Path, prompt: &str, seed: u64) -> Result<()> {
-    let device: Device = rocm.into();
+    let device: Device = rocm.burn().into();
     let (model, sizes, vocabulary) = load(weights, &device)?;
     let written = generate(&model, &sizes, &vocabulary, prompt, SAMPLE_CHARACTERS, seed, &device)?;
     println!("{prompt}{written}");

@@ -14,6 +14,7 @@ use super::elementwise::scalar;
 use super::rows::of_any_kind;
 use super::{bools, float_dtype, index, int_dtype, memory, out, reduce, view};
 use crate::error::{Error, OrPanic};
+use crate::version::bool_methods;
 use crate::{Rocm, RocmDevice, RocmTensor};
 
 fn filled(shape: &Shape, device: &RocmDevice, dtype: BoolDType, value: bool) -> RocmTensor {
@@ -86,19 +87,7 @@ impl BoolTensorOps<Rocm> for Rocm {
         out(index::argwhere(tensor.as_inner(), int_dtype(out_dtype)))
     }
 
-    fn bool_scatter_or(dim: usize, tensor: RocmTensor, indices: RocmTensor, value: RocmTensor) -> RocmTensor {
-        bools(
-            tensor.store(),
-            index::scatter(tensor.into_inner(), dim, indices.as_inner(), value.as_inner(), IndexingUpdateOp::Max),
-        )
-    }
-
-    fn bool_select_or(tensor: RocmTensor, dim: usize, indices: RocmTensor, value: RocmTensor) -> RocmTensor {
-        bools(
-            tensor.store(),
-            index::select_assign(tensor.into_inner(), dim, indices.as_inner(), value.as_inner(), IndexingUpdateOp::Max),
-        )
-    }
+    bool_methods!();
 
     fn bool_equal(lhs: RocmTensor, rhs: RocmTensor) -> RocmTensor {
         bools(lhs.store(), eager::compare(Compare::Eq, lhs.as_inner(), rhs.as_inner()))

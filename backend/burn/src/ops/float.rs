@@ -16,6 +16,7 @@ use super::{
     bools, elementwise, float_dtype, index, int_dtype, matmul, memory, out, pair, random, reduce, scan, sort, view,
 };
 use crate::error::OrPanic;
+use crate::version::float_methods;
 use crate::{Rocm, RocmDevice, RocmTensor};
 
 macro_rules! binary {
@@ -90,6 +91,8 @@ impl FloatTensorOps<Rocm> for Rocm {
         float_add_scalar => Add, float_sub_scalar => Sub, float_mul_scalar => Mul, float_div_scalar => Div,
         float_remainder_scalar => Rem, float_powf_scalar_impl => Pow, float_clamp_min => Max, float_clamp_max => Min,
     }
+
+    float_methods!();
 
     compare! {
         float_equal, float_equal_elem => Eq,

@@ -5,10 +5,9 @@
 
 mod activation;
 mod bool;
-mod distributed;
 pub(crate) mod elementwise;
 mod float;
-mod fused;
+pub(crate) mod fused;
 mod index;
 mod int;
 pub(crate) mod matmul;

@@ -12,7 +12,8 @@ use burn_std::future::DynFut;
 
 use super::state::State;
 use crate::fusion::handle::Handle;
-use crate::{Rocm, RocmDevice};
+use crate::version::{burn_device, named};
+use crate::{BurnDevice, Rocm, RocmDevice};
 
 /// The backend of `burn-router` that turns Burn's operators into operations for [`Client`].
 pub(super) type Router = BackendRouter<Channel>;
@@ -34,7 +35,7 @@ pub struct Client {
 impl Client {
     /// The recorder of a device.
     pub(crate) fn of(device: &RocmDevice) -> Client {
-        get_client::<Channel>(device)
+        get_client::<Channel>(&burn_device(*device))
     }
 
     pub(super) fn state(&self) -> MutexGuard<'static, State> {
@@ -62,7 +63,7 @@ impl Client {
 }
 
 impl RouterClient for Client {
-    type Device = RocmDevice;
+    type Device = BurnDevice;
 
     fn register_op(&self, mut operation: OperationIr) {
         // A tensor from the host has its handle before this operation comes.
@@ -112,8 +113,8 @@ impl RouterClient for Client {
         self.tensor(handle, shape, dtype)
     }
 
-    fn device(&self) -> RocmDevice {
-        self.device
+    fn device(&self) -> BurnDevice {
+        burn_device(self.device)
     }
 
     fn seed(&self, seed: u64) {
@@ -145,20 +146,21 @@ impl RouterClient for Client {
 }
 
 impl RouterChannel for Channel {
-    type Device = RocmDevice;
+    type Device = BurnDevice;
     type Bridge = Bridge;
     type Client = Client;
 
-    fn name(device: &RocmDevice) -> String {
-        Rocm::name(device)
+    fn name(device: &BurnDevice) -> String {
+        Rocm::name(&named(device))
     }
 
-    fn init_client(device: &RocmDevice) -> Client {
+    fn init_client(device: &BurnDevice) -> Client {
+        let device = named(device);
         static STATES: Mutex<Option<HashMap<DeviceId, &'static Mutex<State>>>> = Mutex::new(None);
         let mut states = STATES.lock().unwrap_or_else(PoisonError::into_inner);
-        let made = || &*Box::leak(Box::new(Mutex::new(State::new(*device))));
+        let made = || &*Box::leak(Box::new(Mutex::new(State::new(device))));
         let state = *states.get_or_insert_default().entry(device.id()).or_insert_with(made);
-        Client { device: *device, state }
+        Client { device, state }
     }
 
     fn get_tensor_handle(tensor: &TensorIr, client: &Client) -> Handle {
@@ -179,20 +181,20 @@ pub struct Bridge;
 
 impl MultiBackendBridge for Bridge {
     type TensorHandle = Handle;
-    type Device = RocmDevice;
+    type Device = BurnDevice;
 
-    fn change_backend_float(handle: Handle, shape: Shape, device: &RocmDevice) -> Handle {
+    fn change_backend_float(handle: Handle, shape: Shape, device: &BurnDevice) -> Handle {
         let tensor = Rocm::float_tensor(TensorHandle { handle, shape });
-        Rocm::float_tensor_handle(Rocm::float_to_device(tensor, device))
+        Rocm::float_tensor_handle(Rocm::float_to_device(tensor, &named(device)))
     }
 
-    fn change_backend_int(handle: Handle, shape: Shape, device: &RocmDevice) -> Handle {
+    fn change_backend_int(handle: Handle, shape: Shape, device: &BurnDevice) -> Handle {
         let tensor = Rocm::int_tensor(TensorHandle { handle, shape });
-        Rocm::int_tensor_handle(Rocm::int_to_device(tensor, device))
+        Rocm::int_tensor_handle(Rocm::int_to_device(tensor, &named(device)))
     }
 
-    fn change_backend_bool(handle: Handle, shape: Shape, device: &RocmDevice) -> Handle {
+    fn change_backend_bool(handle: Handle, shape: Shape, device: &BurnDevice) -> Handle {
         let tensor = Rocm::bool_tensor(TensorHandle { handle, shape });
-        Rocm::bool_tensor_handle(Rocm::bool_to_device(tensor, device))
+        Rocm::bool_tensor_handle(Rocm::bool_to_device(tensor, &named(device)))
     }
 }

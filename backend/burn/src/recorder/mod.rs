@@ -9,7 +9,7 @@
 //! - `backend`: Burn's `Backend` itself, and what it asks of a device.
 
 mod backend;
-mod channel;
+pub(crate) mod channel;
 mod forms;
 mod ops;
 mod quantised;

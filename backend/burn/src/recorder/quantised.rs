@@ -3,8 +3,7 @@
 use burn_backend::ops::QTensorOps;
 use burn_backend::quantization::{QuantPropagation, QuantScheme, QuantizationParametersPrimitive};
 use burn_backend::{
-    DType, DeviceOps, ExecutionError, Shape, Slice, TensorData, TensorMetadata, TensorPrimitive,
-    get_or_init_device_settings,
+    DType, ExecutionError, Shape, Slice, TensorData, TensorMetadata, TensorPrimitive, get_or_init_device_settings,
 };
 use burn_ir::{
     BackendIr, MatmulOpIr, PermuteOpIr, SelectOpIr, SliceOpIr, SwapDimsOpIr, TensorId, TensorIr, TensorStatus,
@@ -16,7 +15,8 @@ use super::backend::Fused;
 use super::channel::{Client, Lazy};
 use super::record::record;
 use crate::fusion::handles::Handles;
-use crate::{Rocm, RocmDevice, RocmQTensor, RocmTensor};
+use crate::version::named;
+use crate::{BurnDevice, Rocm, RocmQTensor, RocmTensor};
 
 /// A quantised tensor made from another by an operator that only moves elements; `shape` is that of the result.
 fn moved(tensor: Lazy, shape: Shape, by: impl FnOnce(RocmQTensor) -> RocmQTensor) -> Lazy {
@@ -50,8 +50,8 @@ fn unnamed() -> TensorId {
 }
 
 impl QTensorOps<Fused> for Fused {
-    fn q_from_data(data: TensorData, device: &RocmDevice) -> Lazy {
-        Client::of(device).register_tensor_data(data)
+    fn q_from_data(data: TensorData, device: &BurnDevice) -> Lazy {
+        Client::of(&named(device)).register_tensor_data(data)
     }
 
     fn quantize(tensor: Lazy, scheme: &QuantScheme, qparams: QuantizationParametersPrimitive<Fused>) -> Lazy {
@@ -77,14 +77,14 @@ impl QTensorOps<Fused> for Fused {
         record(vec![tensor], outputs, run).remove(0)
     }
 
-    fn q_to_device(tensor: Lazy, device: &RocmDevice) -> Lazy {
-        if tensor.device().id() == device.id() {
+    fn q_to_device(tensor: Lazy, device: &BurnDevice) -> Lazy {
+        if named(&tensor.device()) == named(device) {
             return tensor;
         }
         let (client, shape, dtype) = (tensor.client, tensor.shape(), tensor.dtype());
         let taken = client.take(&tensor.into_ir()).unwrap_or_else(|error| panic!("{error:?}"));
-        let moved = Rocm::q_to_device(Rocm::quantized_tensor(taken), device);
-        Client::of(device).tensor(Rocm::quantized_tensor_handle(moved), shape, dtype)
+        let moved = Rocm::q_to_device(Rocm::quantized_tensor(taken), &named(device));
+        Client::of(&named(device)).tensor(Rocm::quantized_tensor_handle(moved), shape, dtype)
     }
 
     async fn q_into_data(tensor: Lazy) -> Result<TensorData, ExecutionError> {

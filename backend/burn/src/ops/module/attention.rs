@@ -10,6 +10,7 @@ use rocfire_kernels::attention::{self as kernel, AttentionInputs, AttentionParam
 
 use crate::error::Result;
 use crate::ops::{fused, matmul, view};
+use crate::version::causal_offset;
 
 /// `softmax(Q · Kᵀ · scale) · V` over the last axis of the scores.
 ///
@@ -50,8 +51,7 @@ pub(crate) fn attention(
     for tensor in mask.into_iter().chain(bias) {
         inputs.push(view::expand(tensor, scores.shape())?);
     }
-    // A row sees the columns up to its own, the last row seeing the last column.
-    let ahead = scores.shape()[3] as i64 - scores.shape()[2] as i64;
+    let ahead = causal_offset(options, scores.shape()[2], scores.shape()[3]);
     let scalars = [Scalar::Float(scale), Scalar::Float(options.softcap.unwrap_or(1.0)), Scalar::Int(ahead)];
     let does = [rows.softcap, rows.mask, rows.causal, rows.bias.is_some()];
     let variant = does.into_iter().fold(0, |variant, does| 2 * variant + u8::from(does));
@@ -72,7 +72,9 @@ fn whole(
     let depths_fit = [q[3], v[3]].iter().all(|&depth| kernel::takes_depth(depth));
     let types_fit = query.dtype().is_float() && [key, value].iter().all(|x| x.dtype() == query.dtype());
     let shapes_fit = k[..2] == q[..2] && v[..3] == k[..3] && k[3] == q[3];
-    if !(depths_fit && types_fit && shapes_fit) {
+    // The kernel's last row sees the last column.
+    let causal_fits = !options.is_causal || causal_offset(options, q[2], k[2]) == k[2] as i64 - q[2] as i64;
+    if !(causal_fits && depths_fit && types_fit && shapes_fit) {
         return Ok(None);
     }
     let mut params = AttentionParams::default();

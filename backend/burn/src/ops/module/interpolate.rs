@@ -6,12 +6,13 @@ use rocfire_kernels::interpolate::{self as kernel, Interpolation};
 
 use crate::error::Result;
 use crate::ops::memory;
+use crate::version::aligns_corners;
 
 /// `x`, `[batch, channels, height, width]`, resized.
 pub(crate) fn forward(x: &Tensor, size: [usize; 2], options: &InterpolateOptions) -> Result<Tensor> {
     let &[batch, channels, ..] = require_images(x)?;
     let mut y = memory::empty(x.device(), &[batch, channels, size[0], size[1]], x.dtype())?;
-    kernel::interpolate(x.device().stream(), x.view(), mode(options), options.align_corners, y.view_mut())?;
+    kernel::interpolate(x.device().stream(), x.view(), mode(options), aligns_corners(options)?, y.view_mut())?;
     Ok(y)
 }
 
@@ -20,7 +21,7 @@ pub(crate) fn backward(x: &Tensor, grad: &Tensor, options: &InterpolateOptions) 
     require_images(x)?;
     let mut x_grad = memory::empty(x.device(), x.shape(), grad.dtype())?;
     let stream = x.device().stream();
-    kernel::interpolate_gradient(stream, grad.view(), mode(options), options.align_corners, x_grad.view_mut())?;
+    kernel::interpolate_gradient(stream, grad.view(), mode(options), aligns_corners(options)?, x_grad.view_mut())?;
     Ok(x_grad)
 }
 

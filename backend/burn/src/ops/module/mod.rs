@@ -23,12 +23,8 @@ use self::deform::Deform;
 use self::pool::Windows;
 use super::{fused, int_dtype, memory, out, pair, view};
 use crate::error::{OrPanic, Result};
+use crate::version::module_methods;
 use crate::{Rocm, RocmTensor};
-
-/// The windows of an average pool, which has no dilation.
-fn average_windows(kernel: [usize; 2], stride: [usize; 2], padding: [usize; 2], ceil: bool) -> Windows {
-    Windows { kernel, stride, padding, dilation: [1; 2], ceil }
-}
 
 fn inner(tensor: &Option<RocmTensor>) -> Option<&Tensor> {
     tensor.as_ref().map(RocmTensor::as_inner)
@@ -158,30 +154,7 @@ impl ModuleOps<Rocm> for Rocm {
         }
     }
 
-    fn avg_pool2d(
-        x: RocmTensor,
-        kernel_size: [usize; 2],
-        stride: [usize; 2],
-        padding: [usize; 2],
-        count_include_pad: bool,
-        ceil_mode: bool,
-    ) -> RocmTensor {
-        let windows = average_windows(kernel_size, stride, padding, ceil_mode);
-        out(pool::average(x.as_inner(), &windows, count_include_pad))
-    }
-
-    fn avg_pool2d_backward(
-        x: RocmTensor,
-        grad: RocmTensor,
-        kernel_size: [usize; 2],
-        stride: [usize; 2],
-        padding: [usize; 2],
-        count_include_pad: bool,
-        ceil_mode: bool,
-    ) -> RocmTensor {
-        let windows = average_windows(kernel_size, stride, padding, ceil_mode);
-        out(pool::average_backward(x.as_inner(), grad.as_inner(), &windows, count_include_pad))
-    }
+    module_methods!();
 
     fn adaptive_avg_pool2d(x: RocmTensor, output_size: [usize; 2]) -> RocmTensor {
         out(pool::adaptive(x.as_inner(), &output_size))

@@ -9,35 +9,35 @@ use crate::ops::memory;
 /// Axis of the rows in `[batch, channels, height, width]`; the first spatial axis of volumes too.
 const SPATIAL: usize = 2;
 
-/// The windows of a pool over images.
+/// The windows of a pool over images, or volumes.
 #[derive(Clone, Copy)]
-pub(crate) struct Windows {
+pub(crate) struct Windows<const N: usize> {
     /// Elements.
-    pub(crate) kernel: [usize; 2],
+    pub(crate) kernel: [usize; N],
     /// From one window to the next.
-    pub(crate) stride: [usize; 2],
+    pub(crate) stride: [usize; N],
     /// Elements outside the input, on either side.
-    pub(crate) padding: [usize; 2],
+    pub(crate) padding: [usize; N],
     /// From one element of a window to the next.
-    pub(crate) dilation: [usize; 2],
+    pub(crate) dilation: [usize; N],
     /// Whether a window that begins inside but ends outside counts.
     pub(crate) ceil: bool,
 }
 
-impl Windows {
+impl<const N: usize> Windows<N> {
     fn params(&self) -> PoolParams<'_> {
         PoolParams { kernel: &self.kernel, stride: &self.stride, padding: &self.padding, dilation: &self.dilation }
     }
 
     /// The shape of a pool of `x`. As in PyTorch and ONNX, rounding up never adds a window that would begin behind the input.
     fn output_shape(&self, op: &'static str, x: &Tensor) -> Result<Vec<usize>> {
-        require_rank(op, x, SPATIAL + 2)?;
+        require_rank(op, x, SPATIAL + N)?;
         if [self.kernel, self.stride, self.dilation].iter().any(|numbers| numbers.contains(&0)) {
             let got = format!("kernel {:?}, stride {:?}, dilation {:?}", self.kernel, self.stride, self.dilation);
             return Err(HalError::shape(op, "window", "of at least one element and step", got).into());
         }
         let mut shape = x.shape().to_vec();
-        for axis in 0..2 {
+        for axis in 0..N {
             shape[SPATIAL + axis] = self.outputs(axis, x.shape()[SPATIAL + axis]);
         }
         Ok(shape)
@@ -56,16 +56,20 @@ impl Windows {
 }
 
 /// The largest of each window.
-pub(crate) fn max(x: &Tensor, windows: &Windows) -> Result<Tensor> {
-    let mut y = memory::empty_like(x, &windows.output_shape("max_pool2d", x)?)?;
+pub(crate) fn max<const N: usize>(x: &Tensor, windows: &Windows<N>) -> Result<Tensor> {
+    let mut y = memory::empty_like(x, &windows.output_shape("max_pool", x)?)?;
     kernel::max_pool(x.device().stream(), x.view(), &windows.params(), Nan::Any, y.view_mut(), None)?;
     Ok(y)
 }
 
 /// The largest of each window and where it is: its number in the image, the first of equals, the last of NaNs as in
 /// PyTorch; -1 for a window that lies outside.
-pub(crate) fn max_with_indices(x: &Tensor, windows: &Windows, indices: DType) -> Result<(Tensor, Tensor)> {
-    let shape = windows.output_shape("max_pool2d", x)?;
+pub(crate) fn max_with_indices<const N: usize>(
+    x: &Tensor,
+    windows: &Windows<N>,
+    indices: DType,
+) -> Result<(Tensor, Tensor)> {
+    let shape = windows.output_shape("max_pool", x)?;
     let mut y = memory::empty_like(x, &shape)?;
     let mut places = memory::empty_of_like(x, &shape, indices)?;
     let stream = x.device().stream();
@@ -74,7 +78,12 @@ pub(crate) fn max_with_indices(x: &Tensor, windows: &Windows, indices: DType) ->
 }
 
 /// The gradient of a maximum pool: each window's goes to the element it was.
-pub(crate) fn max_backward(x: &Tensor, grad: &Tensor, indices: &Tensor, windows: &Windows) -> Result<Tensor> {
+pub(crate) fn max_backward<const N: usize>(
+    x: &Tensor,
+    grad: &Tensor,
+    indices: &Tensor,
+    windows: &Windows<N>,
+) -> Result<Tensor> {
     let mut x_grad = memory::empty_of_like(x, x.shape(), grad.dtype())?;
     let stream = x.device().stream();
     kernel::max_pool_gradient(stream, grad.view(), indices.view(), &windows.params(), x_grad.view_mut())?;
@@ -82,14 +91,19 @@ pub(crate) fn max_backward(x: &Tensor, grad: &Tensor, indices: &Tensor, windows:
 }
 
 /// The mean of each window; without `include_padding` only what is inside the input counts.
-pub(crate) fn average(x: &Tensor, windows: &Windows, include_padding: bool) -> Result<Tensor> {
-    let mut y = memory::empty_like(x, &windows.output_shape("avg_pool2d", x)?)?;
+pub(crate) fn average<const N: usize>(x: &Tensor, windows: &Windows<N>, include_padding: bool) -> Result<Tensor> {
+    let mut y = memory::empty_like(x, &windows.output_shape("avg_pool", x)?)?;
     kernel::average_pool(x.device().stream(), x.view(), &windows.params(), include_padding, y.view_mut())?;
     Ok(y)
 }
 
 /// The gradient of [`average`].
-pub(crate) fn average_backward(x: &Tensor, grad: &Tensor, windows: &Windows, include_padding: bool) -> Result<Tensor> {
+pub(crate) fn average_backward<const N: usize>(
+    x: &Tensor,
+    grad: &Tensor,
+    windows: &Windows<N>,
+    include_padding: bool,
+) -> Result<Tensor> {
     let mut x_grad = memory::empty_of_like(x, x.shape(), grad.dtype())?;
     let stream = x.device().stream();
     kernel::average_pool_gradient(stream, grad.view(), &windows.params(), include_padding, x_grad.view_mut())?;

@@ -6,26 +6,25 @@ use burn_std::{BoolDType, FloatDType, IntDType};
 
 use super::super::backend::Fused;
 use super::super::channel::{Lazy, Router};
-use crate::RocmDevice;
+use crate::BurnDevice;
+use crate::version::recorded_bool_methods;
 
 impl BoolTensorOps<Fused> for Fused {
     routed! {
-        bool_empty(shape: Shape, device: &RocmDevice, dtype: BoolDType) -> Lazy;
-        bool_zeros(shape: Shape, device: &RocmDevice, dtype: BoolDType) -> Lazy;
-        bool_ones(shape: Shape, device: &RocmDevice, dtype: BoolDType) -> Lazy;
-        bool_from_data(data: TensorData, device: &RocmDevice) -> Lazy;
+        bool_empty(shape: Shape, device: &BurnDevice, dtype: BoolDType) -> Lazy;
+        bool_zeros(shape: Shape, device: &BurnDevice, dtype: BoolDType) -> Lazy;
+        bool_ones(shape: Shape, device: &BurnDevice, dtype: BoolDType) -> Lazy;
+        bool_from_data(data: TensorData, device: &BurnDevice) -> Lazy;
         bool_into_int(tensor: Lazy, out_dtype: IntDType) -> Lazy;
         bool_into_float(tensor: Lazy, out_dtype: FloatDType) -> Lazy;
-        bool_to_device(tensor: Lazy, device: &RocmDevice) -> Lazy;
+        bool_to_device(tensor: Lazy, device: &BurnDevice) -> Lazy;
         bool_reshape(tensor: Lazy, shape: Shape) -> Lazy;
         bool_slice(tensor: Lazy, slices: &[Slice]) -> Lazy;
         bool_slice_assign(tensor: Lazy, slices: &[Slice], value: Lazy) -> Lazy;
         bool_mask_where(tensor: Lazy, mask: Lazy, value: Lazy) -> Lazy;
         bool_mask_fill(tensor: Lazy, mask: Lazy, value: Scalar) -> Lazy;
         bool_gather(dim: usize, tensor: Lazy, indices: Lazy) -> Lazy;
-        bool_scatter_or(dim: usize, tensor: Lazy, indices: Lazy, value: Lazy) -> Lazy;
         bool_select(tensor: Lazy, dim: usize, indices: Lazy) -> Lazy;
-        bool_select_or(tensor: Lazy, dim: usize, indices: Lazy, value: Lazy) -> Lazy;
         bool_repeat_dim(tensor: Lazy, dim: usize, times: usize) -> Lazy;
         bool_cat(tensors: Vec<Lazy>, dim: usize) -> Lazy;
         bool_equal(lhs: Lazy, rhs: Lazy) -> Lazy;
@@ -43,6 +42,8 @@ impl BoolTensorOps<Fused> for Fused {
         bool_expand(tensor: Lazy, shape: Shape) -> Lazy;
         bool_unfold(tensor: Lazy, dim: usize, size: usize, step: usize) -> Lazy;
     }
+
+    recorded_bool_methods!();
 
     async fn bool_into_data(tensor: Lazy) -> Result<TensorData, ExecutionError> {
         Router::bool_into_data(tensor).await

@@ -9,18 +9,19 @@ use burn_std::{BoolDType, FloatDType, IntDType};
 
 use super::super::backend::Fused;
 use super::super::channel::{Lazy, Router};
-use crate::RocmDevice;
+use crate::BurnDevice;
+use crate::version::recorded_float_methods;
 
 impl FloatTensorOps<Fused> for Fused {
     routed! {
-        float_from_data(data: TensorData, device: &RocmDevice) -> Lazy;
-        float_random(shape: Shape, distribution: Distribution, device: &RocmDevice, dtype: FloatDType) -> Lazy;
-        float_zeros(shape: Shape, device: &RocmDevice, dtype: FloatDType) -> Lazy;
-        float_ones(shape: Shape, device: &RocmDevice, dtype: FloatDType) -> Lazy;
-        float_full(shape: Shape, fill_value: Scalar, device: &RocmDevice, dtype: FloatDType) -> Lazy;
-        float_to_device(tensor: Lazy, device: &RocmDevice) -> Lazy;
+        float_from_data(data: TensorData, device: &BurnDevice) -> Lazy;
+        float_random(shape: Shape, distribution: Distribution, device: &BurnDevice, dtype: FloatDType) -> Lazy;
+        float_zeros(shape: Shape, device: &BurnDevice, dtype: FloatDType) -> Lazy;
+        float_ones(shape: Shape, device: &BurnDevice, dtype: FloatDType) -> Lazy;
+        float_full(shape: Shape, fill_value: Scalar, device: &BurnDevice, dtype: FloatDType) -> Lazy;
+        float_to_device(tensor: Lazy, device: &BurnDevice) -> Lazy;
         float_into_int(tensor: Lazy, out_dtype: IntDType) -> Lazy;
-        float_empty(shape: Shape, device: &RocmDevice, dtype: FloatDType) -> Lazy;
+        float_empty(shape: Shape, device: &BurnDevice, dtype: FloatDType) -> Lazy;
         float_repeat_dim(tensor: Lazy, dim: usize, times: usize) -> Lazy;
         float_add(lhs: Lazy, rhs: Lazy) -> Lazy;
         float_add_scalar(lhs: Lazy, rhs: Scalar) -> Lazy;
@@ -121,6 +122,8 @@ impl FloatTensorOps<Fused> for Fused {
         float_unfold(tensor: Lazy, dim: usize, size: usize, step: usize) -> Lazy;
         float_pad(tensor: Lazy, padding: &[(usize, usize)], mode: PadMode) -> Lazy;
     }
+
+    recorded_float_methods!();
 
     async fn float_into_data(tensor: Lazy) -> Result<TensorData, ExecutionError> {
         Router::float_into_data(tensor).await

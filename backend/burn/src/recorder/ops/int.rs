@@ -9,13 +9,13 @@ use burn_std::{BoolDType, FloatDType, IntDType};
 
 use super::super::backend::Fused;
 use super::super::channel::{Lazy, Router};
-use crate::RocmDevice;
+use crate::BurnDevice;
 
 impl IntTensorOps<Fused> for Fused {
     routed! {
-        int_empty(shape: Shape, device: &RocmDevice, dtype: IntDType) -> Lazy;
-        int_from_data(data: TensorData, device: &RocmDevice) -> Lazy;
-        int_to_device(tensor: Lazy, device: &RocmDevice) -> Lazy;
+        int_empty(shape: Shape, device: &BurnDevice, dtype: IntDType) -> Lazy;
+        int_from_data(data: TensorData, device: &BurnDevice) -> Lazy;
+        int_to_device(tensor: Lazy, device: &BurnDevice) -> Lazy;
         int_reshape(tensor: Lazy, shape: Shape) -> Lazy;
         int_slice(tensor: Lazy, slices: &[Slice]) -> Lazy;
         int_slice_assign(tensor: Lazy, slices: &[Slice], value: Lazy) -> Lazy;
@@ -54,9 +54,9 @@ impl IntTensorOps<Fused> for Fused {
         int_remainder(lhs: Lazy, rhs: Lazy) -> Lazy;
         int_remainder_scalar(lhs: Lazy, rhs: Scalar) -> Lazy;
         int_matmul(lhs: Lazy, rhs: Lazy) -> Lazy;
-        int_zeros(shape: Shape, device: &RocmDevice, dtype: IntDType) -> Lazy;
-        int_ones(shape: Shape, device: &RocmDevice, dtype: IntDType) -> Lazy;
-        int_full(shape: Shape, fill_value: Scalar, device: &RocmDevice, dtype: IntDType) -> Lazy;
+        int_zeros(shape: Shape, device: &BurnDevice, dtype: IntDType) -> Lazy;
+        int_ones(shape: Shape, device: &BurnDevice, dtype: IntDType) -> Lazy;
+        int_full(shape: Shape, fill_value: Scalar, device: &BurnDevice, dtype: IntDType) -> Lazy;
         int_sum(tensor: Lazy) -> Lazy;
         int_sum_dim(tensor: Lazy, dim: usize) -> Lazy;
         int_prod(tensor: Lazy) -> Lazy;
@@ -84,7 +84,7 @@ impl IntTensorOps<Fused> for Fused {
         int_swap_dims(tensor: Lazy, dim1: usize, dim2: usize) -> Lazy;
         int_permute(tensor: Lazy, axes: &[usize]) -> Lazy;
         int_flip(tensor: Lazy, axes: &[usize]) -> Lazy;
-        int_random(shape: Shape, distribution: Distribution, device: &RocmDevice, dtype: IntDType) -> Lazy;
+        int_random(shape: Shape, distribution: Distribution, device: &BurnDevice, dtype: IntDType) -> Lazy;
         int_any(tensor: Lazy, out_dtype: BoolDType) -> Lazy;
         int_any_dim(tensor: Lazy, dim: usize, out_dtype: BoolDType) -> Lazy;
         int_all(tensor: Lazy, out_dtype: BoolDType) -> Lazy;
@@ -111,7 +111,7 @@ impl IntTensorOps<Fused> for Fused {
     }
 
     /// It is composed of operators, so that nothing is copied from the host: ones are summed up, scaled and shifted.
-    fn int_arange_step(range: Range<i64>, step: usize, device: &RocmDevice, dtype: IntDType) -> Lazy {
+    fn int_arange_step(range: Range<i64>, step: usize, device: &BurnDevice, dtype: IntDType) -> Lazy {
         assert!(step != 0, "arange: step must not be 0");
         let count = usize::try_from(range.end - range.start).unwrap_or(0).div_ceil(step);
         let step = step as i64;

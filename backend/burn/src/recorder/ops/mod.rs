@@ -15,17 +15,14 @@ mod float;
 mod int;
 mod module;
 
-use burn_backend::distributed::{CollectiveTensor, DistributedOps, ReduceOperation};
+use burn_backend::ExecutionError;
 use burn_backend::ops::{TransactionOps, TransactionPrimitive, TransactionPrimitiveData};
-use burn_backend::{DeviceId, ExecutionError, TensorMetadata};
-use burn_ir::{BackendIr, TensorHandle, TensorIr};
+use burn_ir::{BackendIr, TensorHandle};
 
 use super::backend::Fused;
-use super::channel::{Client, Lazy};
-use super::record::record;
+use super::channel::Lazy;
+use crate::Rocm;
 use crate::fusion::handle::Handle;
-use crate::fusion::handles::Handles;
-use crate::{Rocm, RocmDevice};
 
 impl TransactionOps<Fused> for Fused {
     async fn tr_execute(transaction: TransactionPrimitive<Fused>) -> Result<TransactionPrimitiveData, ExecutionError> {
@@ -43,22 +40,5 @@ impl TransactionOps<Fused> for Fused {
             taken(transaction.read_bools)?.into_iter().map(Rocm::bool_tensor).collect(),
         ))
         .await
-    }
-}
-
-impl DistributedOps<Fused> for Fused {
-    fn all_reduce(tensor: Lazy, op: ReduceOperation, devices: Vec<DeviceId>) -> CollectiveTensor<Fused> {
-        let outputs = vec![(tensor.shape(), tensor.dtype())];
-        let run = |handles: &mut Handles, irs: &[TensorIr]| {
-            let reduced = Rocm::all_reduce(handles.float(&irs[0]), op, devices);
-            // SAFETY: the eager backend reduces before it returns.
-            Ok(vec![Rocm::float_tensor_handle(unsafe { reduced.assume_resolved() })])
-        };
-        CollectiveTensor::new(record(vec![tensor], outputs, run).remove(0))
-    }
-
-    fn sync_collective(device: &RocmDevice) {
-        Client::of(device).state().run_all();
-        Rocm::sync_collective(device);
     }
 }

@@ -11,6 +11,7 @@ use burn_std::IntDType;
 use super::super::backend::Fused;
 use super::super::channel::{Lazy, Router};
 use crate::Rocm;
+use crate::version::recorded_module_methods;
 
 impl ModuleOps<Fused> for Fused {
     routed! {
@@ -33,21 +34,6 @@ impl ModuleOps<Fused> for Fused {
         conv_transpose1d(x: Lazy, weight: Lazy, bias: Option<Lazy>, options: ConvTransposeOptions<1>) -> Lazy;
         conv_transpose2d(x: Lazy, weight: Lazy, bias: Option<Lazy>, options: ConvTransposeOptions<2>) -> Lazy;
         conv_transpose3d(x: Lazy, weight: Lazy, bias: Option<Lazy>, options: ConvTransposeOptions<3>) -> Lazy;
-        avg_pool1d(
-            x: Lazy, kernel_size: usize, stride: usize, padding: usize, count_include_pad: bool, ceil_mode: bool
-        ) -> Lazy;
-        avg_pool1d_backward(
-            x: Lazy, grad: Lazy, kernel_size: usize, stride: usize, padding: usize, count_include_pad: bool,
-            ceil_mode: bool
-        ) -> Lazy;
-        avg_pool2d(
-            x: Lazy, kernel_size: [usize; 2], stride: [usize; 2], padding: [usize; 2], count_include_pad: bool,
-            ceil_mode: bool
-        ) -> Lazy;
-        avg_pool2d_backward(
-            x: Lazy, grad: Lazy, kernel_size: [usize; 2], stride: [usize; 2], padding: [usize; 2],
-            count_include_pad: bool, ceil_mode: bool
-        ) -> Lazy;
         adaptive_avg_pool2d(x: Lazy, output_size: [usize; 2]) -> Lazy;
         adaptive_avg_pool2d_backward(x: Lazy, grad: Lazy) -> Lazy;
         adaptive_avg_pool3d(x: Lazy, output_size: [usize; 3]) -> Lazy;
@@ -68,6 +54,8 @@ impl ModuleOps<Fused> for Fused {
             options: AttentionModuleOptions
         ) -> Lazy;
     }
+
+    recorded_module_methods!();
 
     fn deform_conv2d_backward(
         x: Lazy,
