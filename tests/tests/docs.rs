@@ -68,7 +68,7 @@ fn commands_are_there() {
     let config = std::fs::read_to_string(root().join(".cargo/config.toml")).unwrap();
     let config: toml::Table = config.parse().unwrap();
     let mut known: BTreeSet<&str> = config["alias"].as_table().unwrap().keys().map(String::as_str).collect();
-    known.extend(["add", "bench", "build", "doc", "package", "run", "test"]);
+    known.extend(["add", "bench", "build", "check", "doc", "package", "run", "test"]);
     let mut unknown = Vec::new();
     for (page, text) in pages() {
         for behind in ["`cargo ", "\ncargo ", "0 cargo ", "-- cargo "] {

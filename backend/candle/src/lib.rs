@@ -29,7 +29,9 @@ mod tokens;
 pub use attention::{FlashAttention, flash_attn, flash_attn_windowed, flash_attn_windowed_softcap};
 pub use cache::{CacheLayout, KvCache, PagedParams, ScaleRule, Sequences};
 pub use device::{Found, device, launches};
-pub use experts::{CodedMatrices, combine, expert_matmul, expert_matmul_coded, experts, experts_coded, grouped_matmul_coded};
+pub use experts::{
+    CodedMatrices, combine, expert_matmul, expert_matmul_coded, experts, experts_coded, grouped_matmul_coded,
+};
 pub use operators::{
     Activation, GateLayout, GateParams, GroupedEpilogue, RopeFrequencies, RopeScaling, RopeStyle, add_layer_norm,
     add_rms_norm, cross_entropy, gate, gated_mlp, group_norm, grouped_matmul, hadamard, layer_norm, log_softmax,

@@ -164,10 +164,8 @@ extern "C" __global__ ATTENTION_BOUNDS void attention(AttentionArgs a) {
     // Past the last key that its queries see a wave has nothing to do.
     int wave_end = a.packed > 1 ? end : here.tile_first + at.first + WAVE_ROWS + s.shift + g.right;
 #else
-    Loader<ATTENTION_D> load_k;
-    OfValues::Load load_v;
-    load_k.start(g.k_row, g.depth);
-    load_v.start(g.v_row, g.value_depth);
+    Loader<ATTENTION_D> load_k(g.k_row, g.depth);
+    OfValues::Load load_v(g.v_row, g.value_depth);
     if (first < end) load_k.fetch(k, g.k_row, first, s.k_rows, g.depth);
 #endif
     for (; first < end; first += STREAMED_ROWS) {

@@ -185,10 +185,8 @@ extern "C" __global__ ATTENTION_BOUNDS void attention_backward_q(GradientArgs a)
     // Past the last key that its queries see a wave has nothing to do.
     int wave_end = tile_first + at.first + WAVE_ROWS + s.shift + g.right;
 #else
-    Loader<ATTENTION_D> load_k;
-    Loader<ATTENTION_DV> load_v;
-    load_k.start(g.k_row, g.depth);
-    load_v.start(g.v_row, g.value_depth);
+    Loader<ATTENTION_D> load_k(g.k_row, g.depth);
+    Loader<ATTENTION_DV> load_v(g.v_row, g.value_depth);
     if (first < end) {
         load_k.fetch(k, g.k_row, first, s.k_rows, g.depth);
         load_v.fetch(v, g.v_row, first, s.k_rows, g.value_depth);
@@ -349,10 +347,8 @@ extern "C" __global__ ATTENTION_BOUNDS void attention_backward_kv(GradientArgs a
     // Before the first query that sees its keys a wave has nothing to do.
     int wave_begin = tile_first + at.first - s.shift - g.right;
 #else
-    Loader<ATTENTION_D> load_q;
-    Loader<ATTENTION_DV> load_dout;
-    load_q.start(g.q_row, g.depth);
-    load_dout.start(a.dout_row, g.value_depth);
+    Loader<ATTENTION_D> load_q(g.q_row, g.depth);
+    Loader<ATTENTION_DV> load_dout(a.dout_row, g.value_depth);
 #endif
     int parity = 0;
     for (int head = kv_head * g.group; head < (kv_head + 1) * g.group; ++head) {

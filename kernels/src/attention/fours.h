@@ -20,7 +20,7 @@ template <int DEPTH> struct FoursLoader {
     RF_FN static bool mine(int i) { return TOTAL % THREADS == 0 || (int)thread_x() + i * THREADS < TOTAL; }
     RF_FN static int first_row(int i) { return ((int)thread_x() + i * THREADS) / PER_FOUR * 4; }
     RF_FN static int column(int i) { return ((int)thread_x() + i * THREADS) % PER_FOUR * 4; }
-    RF_FN void start(i64 stride, int depth) {
+    RF_FN FoursLoader(i64 stride, int depth) {
 #pragma unroll
         for (int i = 0; i < (EVEN ? 1 : LOADS); ++i)
             place[i] = mine(i) && column(i) < depth ? place_of(first_row(i), column(i), stride) : BufferResource::NOWHERE;

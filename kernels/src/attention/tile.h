@@ -111,8 +111,8 @@ template <int DEPTH> struct Loader {
         if (!ATTENTION_SIZE || PER_ROW % 8 != 0) return c % PER_ROW * VEC;
         return (c % PER_ROW + PER_ROW - c / PER_ROW % 8) % PER_ROW * VEC;
     }
-    // Before any fetch; `depth` is at least one.
-    RF_FN void start(i64 stride, int depth) {
+    // `depth` is at least one.
+    RF_FN Loader(i64 stride, int depth) {
 #if ATTENTION_RESOURCES
 #pragma unroll
         for (int i = 0; i < (EVEN ? 1 : LOADS); ++i) {
