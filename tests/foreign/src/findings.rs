@@ -35,8 +35,8 @@ pub static FINDINGS: &[Finding] = &[
             ("experts", "fmoe_fp16_blockscaleFp8*!_vs_*!_novs_", ""),
         ],
         expected: Expected::Wrong,
-        text: "The kernels `fmoe_fp16_*` without `vs` in their names round the sums to bf16 (the code is that of the `bf16` \
-               kernel, instruction by instruction) and add them with `global_atomic_pk_add_f16`, so that the output's f16 are \
+        text: "The kernels `fmoe_fp16_*` without `vs` in their names round the sums to bf16 (of the pair that was compared, the code \
+               is that of the `bf16` kernel, instruction by instruction) and add them with `global_atomic_pk_add_f16`, so that the output's f16 are \
                bf16 bits that were added as f16. Those with `vs` convert with `v_cvt_pkrtz_f16_f32` and are right. The launcher \
                takes the wrong ones for f16 outputs when `AITER_ENABLE_VSKIP` is `0`.",
     },
