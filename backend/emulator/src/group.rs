@@ -103,6 +103,11 @@ pub(crate) struct Turn {
 }
 
 impl Turn {
+    /// One that does not end: of a wave that has no workgroup yet.
+    pub(crate) fn endless() -> Turn {
+        Turn { left: u64::MAX, ..Turn::default() }
+    }
+
     /// Takes the instructions of the next step, if so many are left.
     #[inline(always)]
     pub(crate) fn take(&mut self, instructions: u64) -> bool {

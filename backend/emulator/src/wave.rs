@@ -120,7 +120,7 @@ impl Wave {
         let v: Box<[Lanes]> = vec![Lanes::ZERO; VECTOR_FILE].into_boxed_slice();
         let Ok(v) = v.try_into() else { unreachable!("the slice was made with this length") };
         let (look_at, watch) = (0, Watch::new());
-        let (s, turn) = ([0; scalar::FILE], Turn::default());
+        let (s, turn) = ([0; scalar::FILE], Turn::endless());
         Wave { v, s, scc: false, mode: 0, pc: 0, executed: 0, look_at, watch, number: 0, lanes: LANES, live: !0, turn }
     }
 
