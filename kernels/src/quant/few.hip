@@ -560,16 +560,16 @@ extern "C" __global__ RF_WAITS_ITSELF __launch_bounds__(F_WAVES * ARCH_WAVE_SIZE
     u32 first_row;
     RowsOfA rows;
     Part part;
-#if Q_GROUPED
-    // Which rows are a group is what the launch ahead says.
-    wait_for_launches();
-    if (!go_to_tile<ROWS>(g, rows, first_row)) return;
-    part.start(g, rows, first_row, wave, lane_id);
-#else
+#if !Q_GROUPED
     go_to_tile<ROWS>(g, rows, first_row);
     part.start(g, rows, first_row, wave, lane_id);
     part.ask(g);
+#endif
     wait_for_launches();
+#if Q_GROUPED
+    // Which rows are a group is what the launch ahead says.
+    if (!go_to_tile<ROWS>(g, rows, first_row)) return;
+    part.start(g, rows, first_row, wave, lane_id);
 #endif
     let_launches_begin();
     part.begin(g);
