@@ -104,16 +104,16 @@ fn product_sources(arch: Arch, x: DType) -> Vec<Row> {
         keys.push(QMatmulKey { deep: 128, ..key(Format::I4, [1, 2], false, false, 0) });
     }
     let few = few_keys(arch, x);
-    let mut all: Vec<Row> = grouped_sources(&keys, &few).collect();
+    let mut all: Vec<Row> = grouped_sources(&keys, &few, matrix).collect();
     all.extend(keys.into_iter().map(|key| ("q_matmul", q_matmul::source(key, ""))));
     all.extend(few.into_iter().map(|key| ("q_matmul", few::source(key, ""))));
     all
 }
 
-/// The same for groups of rows, told in turn; the skinny kernel takes none.
-fn grouped_sources<'a>(keys: &'a [QMatmulKey], few: &'a [FewKey]) -> impl Iterator<Item = Row> + 'a {
+/// The same for groups of rows, told in turn; the skinny kernel takes none, and strips none where a matrix unit has the type.
+fn grouped_sources<'a>(keys: &'a [QMatmulKey], few: &'a [FewKey], matrix: bool) -> impl Iterator<Item = Row> + 'a {
     let grouping = |turn: usize| Some([Grouping::Choices, Grouping::Offsets, Grouping::Counts][turn % 3]);
-    let keys = keys.iter().filter(|key| key.rows == 0 || key.wide > 0).enumerate();
+    let keys = keys.iter().filter(move |key| key.rows == 0 || key.wide > 0 && !matrix).enumerate();
     let keys = keys.map(move |(turn, &key)| q_matmul::source(QMatmulKey { grouping: grouping(turn), ..key }, ""));
     let few = few.iter().filter(|key| key.tile.kept > 1 && !key.tile.spread).enumerate();
     let few = few.map(move |(turn, &key)| few::source(FewKey { grouping: grouping(turn), ..key }, ""));
