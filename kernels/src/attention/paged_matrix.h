@@ -68,26 +68,6 @@ RF_FN void multiply(const u32 (&a)[4], const u32 (&b)[2], Accumulator& c) {
 #endif
 }
 
-// The lower halves of two words as one, or the upper ones.
-RF_FN u32 lower_halves(u32 a, u32 b) {
-#if RF_DEVICE_AMD
-    return __builtin_amdgcn_perm(b, a, 0x05040100u);
-#else
-    u32 both;
-    asm("prmt.b32 %0, %1, %2, 0x5410;" : "=r"(both) : "r"(a), "r"(b));
-    return both;
-#endif
-}
-RF_FN u32 upper_halves(u32 a, u32 b) {
-#if RF_DEVICE_AMD
-    return __builtin_amdgcn_perm(b, a, 0x07060302u);
-#else
-    u32 both;
-    asm("prmt.b32 %0, %1, %2, 0x7632;" : "=r"(both) : "r"(a), "r"(b));
-    return both;
-#endif
-}
-
 // COUNT neighbouring channels of a key as they lie in a plane, and as words of H.
 template <int COUNT> struct Part {
     static const int WORDS = COUNT * (int)sizeof(Code) / 4;
@@ -257,8 +237,8 @@ struct Work {
                 u32 word[4];
 #pragma unroll
                 for (int i = 0; i < 4; ++i) word[i] = values[i][part].word(w);
-                const u32 low[2] = {lower_halves(word[0], word[1]), lower_halves(word[2], word[3])};
-                const u32 high[2] = {upper_halves(word[0], word[1]), upper_halves(word[2], word[3])};
+                const u32 low[2] = {low_halves(word[0], word[1]), low_halves(word[2], word[3])};
+                const u32 high[2] = {high_halves(word[0], word[1]), high_halves(word[2], word[3])};
                 const int n = part * V_CHANNELS / 2 + w;
 #if RF_DEVICE_AMD
                 const u32 even[4] = {low[0], low[1], 0, 0}, odd[4] = {high[0], high[1], 0, 0};
