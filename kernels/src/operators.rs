@@ -22,7 +22,7 @@ use rocfire_hal::{DType, Layout, Stream, Tensor, View, ViewMut};
 use crate::attention::{AttentionInputs, AttentionParams, AttentionSaved};
 use crate::attention::{PagedInputs, PagedParams, Queries, paged_attention as launch_paged_attention};
 use crate::attention::{attention as launch_attention, attention_backward, attention_backward_sinks};
-use crate::cache::{self, Cache, CacheCodes, CacheLayout, CacheList, CacheMut, Pages, ScaleRule};
+use crate::cache::{self, Cache, CacheCodes, CacheLayout, CacheList, CacheMut, LatentCodes, Pages, ScaleRule};
 use crate::family::{self, shape};
 use crate::gate::{GateParams, gate as launch_gate, gate_backward};
 use crate::graphs::wide;
@@ -599,26 +599,50 @@ pub struct CacheForm {
     pub layout: CacheLayout,
     /// What a code means; `None`: floats.
     pub format: Option<Format>,
+    /// Channels of a value where the keys hold them, as [`Cache::latent`] says: one input in place of two, and one of scales. The
+    /// layout is then [`CacheLayout::Nhd`].
+    pub latent: Option<usize>,
 }
 
 impl CacheForm {
     const NAMES: [&'static str; 4] = ["k_cache", "v_cache", "k_scales", "v_scales"];
+    const LATENT_NAMES: [&'static str; 2] = ["cache", "scales"];
 
-    /// Its tensors' number: keys, values, and scales of both.
+    /// Its tensors' number: planes, and the scales of each.
     pub fn count(self) -> usize {
-        if self.format.is_some() { 4 } else { 2 }
+        let planes = if self.latent.is_some() { 1 } else { 2 };
+        if self.format.is_some() { 2 * planes } else { planes }
     }
 
     fn names(self, others: &[&'static str]) -> Vec<&'static str> {
-        [&CacheForm::NAMES[..self.count()], others].concat()
+        let own = if self.latent.is_some() { &CacheForm::LATENT_NAMES[..] } else { &CacheForm::NAMES };
+        [&own[..self.count()], others].concat()
     }
 
     fn codes(self, scales: &[Tensor]) -> Option<CacheCodes<'_>> {
         self.format.map(|format| CacheCodes { format, k_scales: scales[0].view(), v_scales: scales[1].view() })
     }
 
+    fn latent_codes(self, scales: &[Tensor]) -> Option<LatentCodes<'_>> {
+        self.format.map(|format| LatentCodes { format, scales: scales[0].view() })
+    }
+
     fn cache(self, inputs: &[Tensor]) -> Result<Cache<'_>> {
-        Cache::new(inputs[0].view(), inputs[1].view(), self.layout, self.codes(&inputs[2..]))
+        match self.latent {
+            Some(latent) => Cache::latent(inputs[0].view(), latent, self.latent_codes(&inputs[1..])),
+            None => Cache::new(inputs[0].view(), inputs[1].view(), self.layout, self.codes(&inputs[2..])),
+        }
+    }
+
+    /// The same, to write.
+    fn cache_mut(self, tensors: &mut [Tensor]) -> Result<CacheMut<'_>> {
+        let planes = if self.latent.is_some() { 1 } else { 2 };
+        let (planes, scales) = tensors.split_at_mut(planes);
+        match (self.latent, planes) {
+            (Some(latent), [rows]) => CacheMut::latent(rows.view_mut(), latent, self.latent_codes(scales)),
+            (_, [k, v]) => CacheMut::new(k.view_mut(), v.view_mut(), self.layout, self.codes(scales)),
+            _ => unreachable!("planes were described"),
+        }
     }
 
     /// Its tensors as they will be.
@@ -630,14 +654,13 @@ impl CacheForm {
 /// Tokens written into slots of a cache, as [`cache::write`]; of codes by tokens the scales, too.
 ///
 /// # Inputs
-/// The cache as the form says; keys and values `[tokens, heads, channels]`; slots `[tokens]`, i32 or i64. The outputs are the
+/// The cache as the form says; keys and values `[tokens, heads, channels]`, of a latent cache latents and what is behind them; slots
+/// `[tokens]`, i32 or i64. The outputs are the
 /// cache's tensors. There is no gradient.
 pub fn cache_write(form: CacheForm, rule: ScaleRule) -> Operator {
     let count = form.count();
     let write = move |stream: &Stream, inputs: &[Tensor], outputs: &mut [Tensor]| {
-        let (planes, scales) = outputs.split_at_mut(2);
-        let [k, v] = planes else { unreachable!("keys and values were described") };
-        let mut cache = CacheMut::new(k.view_mut(), v.view_mut(), form.layout, form.codes(scales))?;
+        let mut cache = form.cache_mut(outputs)?;
         let (key, value) = (with_rows(&inputs[count])?, with_rows(&inputs[count + 1])?);
         cache::write(stream, key.view(), value.view(), &mut cache, inputs[count + 2].view(), rule)
     };
@@ -711,12 +734,12 @@ pub fn paged_attention(form: PagedForm) -> Operator {
     let first = 1 + form.cache.count();
     let output = move |inputs: &[Spec]| {
         let mut out = inputs[0].clone();
-        let v = &inputs[2];
-        let depth = match form.cache.layout {
-            CacheLayout::Nhd | CacheLayout::Hnd => v.shape.last().copied(),
-            CacheLayout::Packed => v.shape.get(2).copied(),
-            CacheLayout::PackedBoth => v.shape.get(3).copied(),
+        let of_values = |inputs: &[Spec]| match form.cache.layout {
+            CacheLayout::Nhd | CacheLayout::Hnd => inputs[2].shape.last().copied(),
+            CacheLayout::Packed => inputs[2].shape.get(2).copied(),
+            CacheLayout::PackedBoth => inputs[2].shape.get(3).copied(),
         };
+        let depth = form.cache.latent.or_else(|| of_values(inputs));
         out.shape.last_mut().into_iter().for_each(|last| *last = depth.unwrap_or(0));
         vec![out]
     };

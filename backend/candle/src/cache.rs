@@ -63,7 +63,7 @@ impl KvCache {
     }
 
     fn form(&self) -> CacheForm {
-        CacheForm { layout: self.layout, format: self.codes.as_ref().map(|(format, _)| *format) }
+        CacheForm { layout: self.layout, format: self.codes.as_ref().map(|(format, _)| *format), latent: None }
     }
 
     fn with<'a>(&'a self, others: &[&'a Tensor]) -> Vec<&'a Tensor> {
@@ -95,12 +95,7 @@ impl KvCache {
     /// # Errors
     /// Shapes and types that do not fit; a type that is neither f32, f16 nor bf16.
     pub fn gather(&self, of: &Sequences<'_>, starts: &Tensor, rows: usize, dtype: DType) -> Result<[Tensor; 2]> {
-        let to = match dtype {
-            DType::F32 => rocfire_hal::DType::F32,
-            DType::F16 => rocfire_hal::DType::F16,
-            DType::BF16 => rocfire_hal::DType::BF16,
-            other => candle_core::bail!("cache_gather: dtype must be f32, f16 or bf16, got {other:?}"),
-        };
+        let to = row_type(dtype)?;
         let operator = kernels::cache_gather(self.form(), [rows, of.keys_most], self.heads()?, to);
         let outputs = apply(&operator, &self.with(&[of.pages, of.lens, starts]))?;
         let Ok(outputs) = <[_; 2]>::try_from(outputs) else { unreachable!("two outputs were described") };
@@ -127,7 +122,7 @@ impl KvCache {
     /// the batch.
     ///
     /// # Errors
-    /// Shapes and types that do not fit; heads of more than 256 channels.
+    /// Shapes and types that do not fit; keys of more than 576 channels, values of more than 512.
     pub fn attention(
         &self,
         q: &Tensor,
@@ -136,17 +131,125 @@ impl KvCache {
         slopes: Option<&Tensor>,
         sinks: Option<&Tensor>,
     ) -> Result<Tensor> {
-        let form = PagedForm {
-            cache: self.form(),
-            params,
-            keys_most: of.keys_most,
-            q_most: of.queries.map(|(_, most)| most),
-            has_slopes: slopes.is_some(),
-            has_sinks: sinks.is_some(),
-        };
-        let others = [Some(of.pages), Some(of.lens), of.queries.map(|(starts, _)| starts), slopes, sinks];
-        let others: Vec<&Tensor> = others.into_iter().flatten().collect();
-        let inputs: Vec<&Tensor> = std::iter::once(q).chain(self.with(&others)).collect();
-        one(&kernels::paged_attention(form), &inputs)
+        attend(self.form(), self.with(&[]), q, of, params, [slopes, sinks])
+    }
+}
+
+/// Attention over the tensors of a cache.
+fn attend(
+    cache: CacheForm,
+    tensors: Vec<&Tensor>,
+    q: &Tensor,
+    of: &Sequences<'_>,
+    params: PagedParams,
+    [slopes, sinks]: [Option<&Tensor>; 2],
+) -> Result<Tensor> {
+    let form = PagedForm {
+        cache,
+        params,
+        keys_most: of.keys_most,
+        q_most: of.queries.map(|(_, most)| most),
+        has_slopes: slopes.is_some(),
+        has_sinks: sinks.is_some(),
+    };
+    let others = [Some(of.pages), Some(of.lens), of.queries.map(|(starts, _)| starts), slopes, sinks];
+    let inputs: Vec<&Tensor> = std::iter::once(q).chain(tensors).chain(others.into_iter().flatten()).collect();
+    one(&kernels::paged_attention(form), &inputs)
+}
+
+/// What gathered rows may be of.
+fn row_type(dtype: DType) -> Result<rocfire_hal::DType> {
+    match dtype {
+        DType::F32 => Ok(rocfire_hal::DType::F32),
+        DType::F16 => Ok(rocfire_hal::DType::F16),
+        DType::BF16 => Ok(rocfire_hal::DType::BF16),
+        other => candle_core::bail!("cache_gather: dtype must be f32, f16 or bf16, got {other:?}"),
+    }
+}
+
+/// What multi-head latent attention (MLA) keeps of each token: its latent and, behind it, the rotated channels that all heads share, in one
+/// row on a page. Absorbed, every head's queries read these rows as keys, and their latents as values. Writing changes the tensor where it
+/// lies; there are no gradients.
+#[derive(Clone, Debug)]
+pub struct LatentCache {
+    /// `[pages, tokens of a page, channels]`: floats, or u8 codes.
+    pub rows: Tensor,
+    /// How many of the channels are the latent.
+    pub latent: usize,
+    /// What codes mean, and their scales: f32, one, `[pages, 1]` or `[pages, 1, tokens]`.
+    pub codes: Option<(Format, Tensor)>,
+}
+
+impl LatentCache {
+    /// Zeros: `[pages, tokens of a page, channels of the latent, channels behind it]` of a type, or codes with their scales.
+    ///
+    /// # Errors
+    /// Out of memory; another device than rocfire's.
+    pub fn new(
+        [pages, tokens, latent, rotated]: [usize; 4],
+        codes: Option<(Format, Tensor)>,
+        dtype: DType,
+        device: &Device,
+    ) -> Result<LatentCache> {
+        let dtype = if codes.is_some() { DType::U8 } else { dtype };
+        Ok(LatentCache { rows: Tensor::zeros((pages, tokens, latent + rotated), dtype, device)?, latent, codes })
+    }
+
+    fn form(&self) -> CacheForm {
+        let format = self.codes.as_ref().map(|(format, _)| *format);
+        CacheForm { layout: CacheLayout::Nhd, format, latent: Some(self.latent) }
+    }
+
+    fn with<'a>(&'a self, others: &[&'a Tensor]) -> Vec<&'a Tensor> {
+        let scales = self.codes.iter().map(|(_, scales)| scales);
+        std::iter::once(&self.rows).chain(scales).chain(others.iter().copied()).collect()
+    }
+
+    /// Puts tokens into slots, `slot = page · tokens of a page + offset`.
+    ///
+    /// # Shapes
+    /// `latents`: `[tokens, latent]`, `rotated`: `[tokens, channels behind it]`; `slots`: u32, i32 or i64 `[tokens]`; tokens of slots below
+    /// 0 are passed over.
+    /// # Errors
+    /// Shapes and types that do not fit. A slot behind the last is told of by the next read.
+    pub fn write(&self, latents: &Tensor, rotated: &Tensor, slots: &Tensor) -> Result<()> {
+        let (latents, rotated) = (latents.unsqueeze(1)?, rotated.unsqueeze(1)?);
+        let operator = kernels::cache_write(self.form(), ScaleRule::Given);
+        run(&operator, &self.with(&[&latents, &rotated, slots])).map(drop)
+    }
+
+    /// Copies pages, `(from, to)` each, i64 `[count, 2]`.
+    ///
+    /// # Errors
+    /// Shapes and types that do not fit.
+    pub fn copy_blocks(&self, pairs: &Tensor) -> Result<()> {
+        run(&kernels::cache_copy(self.form()), &self.with(&[pairs])).map(drop)
+    }
+
+    /// Sequences in rows, `[rows, channels]` of `dtype`; `starts`: u32 or i32 `[sequences + 1]`, the first row of each, and the end.
+    ///
+    /// # Errors
+    /// As [`KvCache::gather`].
+    pub fn gather(&self, of: &Sequences<'_>, starts: &Tensor, rows: usize, dtype: DType) -> Result<Tensor> {
+        let heads = [1, self.rows.dim(2)?, self.latent];
+        let operator = kernels::cache_gather(self.form(), [rows, of.keys_most], heads, row_type(dtype)?);
+        let mut outputs = apply(&operator, &self.with(&[of.pages, of.lens, starts]))?;
+        outputs.swap_remove(0).squeeze(1)
+    }
+
+    /// Attention of the last queries of sequences, `[tokens, heads, channels]`: those of a head absorbed into latents, then its rotated ones.
+    /// The result is `[tokens, heads, latent]`. `params.scale` is the model's, as that of the channels is not meant. `sinks`: f32
+    /// `[heads]`. A sequence's results do not depend on what else is in the batch.
+    ///
+    /// # Errors
+    /// Shapes and types that do not fit; rows of more than 576 channels, latents of more than 512.
+    pub fn attention(
+        &self,
+        q: &Tensor,
+        of: &Sequences<'_>,
+        params: PagedParams,
+        sinks: Option<&Tensor>,
+    ) -> Result<Tensor> {
+        attend(self.form(), self.with(&[]), q, of, params, [None, sinks])
     }
 }

@@ -12,7 +12,7 @@
 //!
 //! Norms with and without a residual, softmax, gates, rotary embeddings, Hadamard transforms, cross-entropy and products of groups are
 //! functions on Candle's tensors, a launch each, with gradients where the kernels have them; [`QuantLinear`] multiplies
-//! codes by codes, and [`Coded`] is what it reads. [`KvCache`] is a cache of keys and values on pages, written, read and attended to in
+//! codes by codes, and [`Coded`] is what it reads. [`LatentCache`] is one of MLA's latents, [`KvCache`] a cache of keys and values on pages, written, read and attended to in
 //! place; [`causal_conv`], [`selective_scan`] and [`delta_rule`] go on from states of sequences in a pool. They run on rocfire's devices only: elsewhere they are errors.
 
 mod attention;
@@ -27,7 +27,7 @@ mod storage;
 mod tokens;
 
 pub use attention::{FlashAttention, flash_attn, flash_attn_windowed, flash_attn_windowed_softcap};
-pub use cache::{CacheLayout, KvCache, PagedParams, ScaleRule, Sequences};
+pub use cache::{CacheLayout, KvCache, LatentCache, PagedParams, ScaleRule, Sequences};
 pub use device::{Found, device, launches};
 pub use experts::{
     CodedMatrices, combine, expert_matmul, expert_matmul_coded, experts, experts_coded, grouped_matmul_coded,

@@ -5,7 +5,7 @@ mod common;
 use candle_core::DType::{BF16, F32, I64};
 use candle_core::{DType, Device, Tensor};
 use common::gpu;
-use rocfire_candle::{CacheLayout, Format, KvCache, PagedParams, ScaleRule, Sequences};
+use rocfire_candle::{CacheLayout, Format, KvCache, LatentCache, PagedParams, ScaleRule, Sequences};
 
 const HEADS: usize = 4;
 const KV_HEADS: usize = 2;
@@ -154,6 +154,79 @@ fn pages_are_copied_and_gathered() {
         assert_eq!(rest[..want.len()], want);
         assert!(before.iter().chain(&rest[want.len()..]).all(|&x| x == 0.0), "rows of no sequence");
     }
+}
+
+/// A row of DeepSeek's: latent, then rotated channels.
+const LATENT: usize = 512;
+const CHANNELS: usize = 576;
+
+fn latent_row(token: usize) -> Vec<f32> {
+    numbers(900_000 + token, CHANNELS)
+}
+
+/// Steps of absorbed MLA, `(from, to, tolerance)` each, against attention by f64 over `latent_row`.
+fn latent_steps(cache: &LatentCache, dtype: DType, tolerance: f64) {
+    const SCALE: f64 = 0.11;
+    let device = gpu();
+    let pages = Tensor::new(&[PAGES[1]], &device).unwrap();
+    let slot = |token: usize| i64::from(PAGES[1][token / BLOCK]) * BLOCK as i64 + (token % BLOCK) as i64;
+    for (from, to) in [(0, 7), (7, 8), (8, 11)] {
+        let count = to - from;
+        let rows: Vec<f32> = (from..to).flat_map(latent_row).collect();
+        let rows = Tensor::from_vec(rows, (count, CHANNELS), &device).unwrap().to_dtype(dtype).unwrap();
+        let (latents, rotated) =
+            (rows.narrow(1, 0, LATENT).unwrap(), rows.narrow(1, LATENT, CHANNELS - LATENT).unwrap());
+        let slots = Tensor::new((from..to).map(slot).collect::<Vec<_>>(), &device).unwrap();
+        cache.write(&latents, &rotated, &slots).unwrap();
+        let q: Vec<Vec<f32>> = (from * HEADS..to * HEADS).map(|row| numbers(700_000 + row, CHANNELS)).collect();
+        let q_there = Tensor::from_vec(q.concat(), (count, HEADS, CHANNELS), &device).unwrap();
+        let lens = Tensor::new(&[to as u32], &device).unwrap();
+        let of = Sequences { pages: &pages, lens: &lens, keys_most: PAGES[1].len() * BLOCK, queries: None };
+        let mut params = PagedParams::default();
+        params.scale = Some(SCALE);
+        let out = cache.attention(&q_there.to_dtype(dtype).unwrap(), &of, params, None).unwrap();
+        assert_eq!(out.dims(), [count, HEADS, LATENT]);
+        let out = out.to_dtype(F32).unwrap().flatten_all().unwrap().to_vec1::<f32>().unwrap();
+        for (row, (q, got)) in q.iter().zip(out.chunks(LATENT)).enumerate() {
+            let keys: Vec<Vec<f32>> = (0..=from + row / HEADS).map(latent_row).collect();
+            let score =
+                |key: &Vec<f32>| q.iter().zip(key).map(|(&a, &b)| f64::from(a) * f64::from(b)).sum::<f64>() * SCALE;
+            let weights: Vec<f64> = keys.iter().map(|key| score(key).exp()).collect();
+            let total: f64 = weights.iter().sum();
+            for (d, &got) in got.iter().enumerate() {
+                let want = weights.iter().zip(&keys).map(|(w, key)| w * f64::from(key[d])).sum::<f64>() / total;
+                assert!((f64::from(got) - want).abs() <= tolerance, "{dtype:?}, row {row}, {d}: {got}, not {want}");
+            }
+        }
+    }
+}
+
+#[test]
+fn latents_are_keys_and_values() {
+    let device = gpu();
+    for (dtype, tolerance) in [(F32, 1e-5), (BF16, 4e-2)] {
+        let cache = LatentCache::new([10, BLOCK, LATENT, CHANNELS - LATENT], None, dtype, &device).unwrap();
+        latent_steps(&cache, dtype, tolerance);
+    }
+    // Numbers below 1 in codes of steps of 1/127.
+    let scale = Tensor::new(&[1.0f32 / 127.0], &device).unwrap();
+    let codes = Some((Format::I8, scale));
+    let cache = LatentCache::new([10, BLOCK, LATENT, CHANNELS - LATENT], codes, F32, &device).unwrap();
+    latent_steps(&cache, F32, 5e-2);
+}
+
+#[test]
+fn latents_are_copied_and_gathered() {
+    let device = gpu();
+    let cache = LatentCache::new([10, BLOCK, LATENT, CHANNELS - LATENT], None, F32, &device).unwrap();
+    latent_steps(&cache, F32, 1e-5);
+    let [first, second] = [PAGES[1][0], PAGES[1][1]];
+    cache.copy_blocks(&Tensor::new(&[[i64::from(first), 7]], &device).unwrap()).unwrap();
+    let pages = Tensor::new(&[[7u32, second]], &device).unwrap();
+    let (lens, starts) = (Tensor::new(&[6u32], &device).unwrap(), Tensor::new(&[0u32, 6], &device).unwrap());
+    let of = Sequences { pages: &pages, lens: &lens, keys_most: 8, queries: None };
+    let rows = cache.gather(&of, &starts, 6, F32).unwrap();
+    assert_eq!(rows.to_vec2::<f32>().unwrap(), (0..6).map(latent_row).collect::<Vec<_>>());
 }
 
 #[test]

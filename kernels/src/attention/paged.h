@@ -10,11 +10,16 @@ typedef PAGED_IN In;
 #define SPLIT 512
 #define CHANNELS 8
 #define WAVES (THREADS / ARCH_WAVE_SIZE)
+// Eight channels of each lane at once: so often for those of a key, and of a value.
+#define K_TURNS PAGED_K_TURNS
+#define V_TURNS PAGED_V_TURNS
+// Channels that a value has at most.
+#define V_CHANNELS_MOST (TEAM * CHANNELS * V_TURNS)
 // Rows whose results go through LDS at once, and where their channels are: products leave eight rows in neighbouring lanes, which meet no bank
 // twice; lanes that have eight channels each put the second four behind all first ones, sixteen banks on.
 #define RESULT_ROWS (ROWS < 8 ? ROWS : 8)
-#define RESULT_LENGTH (TEAM * CHANNELS + (PAGED_MATRIX ? 4 : 16))
-#define SECOND_FOUR (TEAM * 4 + (TEAM * 4 % 32 == 0 ? 16 : 0))
+#define RESULT_LENGTH (V_CHANNELS_MOST + (PAGED_MATRIX ? 4 : 16))
+#define SECOND_FOUR (V_CHANNELS_MOST / 2 + (V_CHANNELS_MOST / 2 % 32 == 0 ? 16 : 0))
 RF_FN u32 result_at(u32 channel) {
     return PAGED_MATRIX ? channel : channel / 4 % 2 * SECOND_FOUR + channel / 8 * 4 + channel % 4;
 }
@@ -184,7 +189,7 @@ RF_FN float lse_of(float most, float total) {
 // Writes rows of a split whose results are in LDS, from `first` on: results where it is the only one, else what is added up later.
 RF_FN void write_rows(const PagedArgs& g, const Shared& shared, const Rows& rows, u32 first, u32 kv_head, u32 split, bool is_only) {
     // Threads of a row, and rows at once.
-    const u32 row_threads = TEAM * CHANNELS < THREADS ? TEAM * CHANNELS : THREADS;
+    const u32 row_threads = V_CHANNELS_MOST < THREADS ? V_CHANNELS_MOST : THREADS;
     for (u32 n = thread_x() / row_threads; n < RESULT_ROWS && first + n < rows.count; n += THREADS / row_threads) {
         const u32 r = first + n;
         const i64 token = rows.q_first + (i32)rows.query(g, r), head = rows.head(g, r, kv_head);

@@ -11,7 +11,7 @@
 //          paged_combine (tokens * heads, 1, 1) adds up the splits of a row
 // Block  : (128, 1, 1) both
 // LDS    : places of a split's keys, then results of waves; weights on their way between lanes; static
-// Needs  : planes as PAGED_ACROSS says, aligned to their pieces; depths at most 8 * TEAM; O and LSE overlap nothing
+// Needs  : planes as PAGED_ACROSS says, aligned to their pieces; depths at most 8 * TEAM * turns; O and LSE overlap nothing
 //                                                                                                  checked by the launcher
 // Numeric: products, exponentials and sums in f32; on the matrix unit weights are rounded to PAGED_IN for the second product. Keys
 //          in ascending order,
@@ -22,6 +22,7 @@
 //          there are not seen, and the page is told of.
 //
 // Macros : those of cache.h; PAGED_IN, type of Q and O; PAGED_TEAM: lanes that a row of keys has with eight channels in each;
+//          PAGED_K_TURNS, PAGED_V_TURNS: how often that is, for the channels of a key and of a value;
 //          PAGED_ROWS;
 //          PAGED_GROUPS: workgroups that a unit has registers for; PAGED_ACROSS: whether tokens are neighbours in the plane of values,
 //          and not channels; PAGED_MATRIX: whether a split is computed by paged_matrix.h
@@ -74,7 +75,7 @@ extern "C" __global__ RF_BOUNDS(THREADS, PAGED_GROUPS) void paged(PagedArgs g) {
 }
 
 // Threads that have four channels each of a row, and how many rows of splits are read at once.
-#define COLUMNS (TEAM * 2)
+#define COLUMNS (V_CHANNELS_MOST / 4)
 #define READERS (THREADS / COLUMNS)
 
 extern "C" __global__ __launch_bounds__(THREADS) void paged_combine(PagedArgs g) {

@@ -24,8 +24,8 @@ const LANE_ROWS_MAX: usize = 4;
 const MATRIX_DEPTHS: [usize; 2] = [64, 128];
 /// Lanes of a team: the narrowest wave bounds them, and so head sizes.
 const TEAMS: [usize; 4] = [4, 8, 16, 32];
-/// Channels of a head at most.
-pub const PAGED_DEPTH_MAX: usize = 256;
+/// Channels of a value at most.
+pub const PAGED_VALUE_DEPTH_MAX: usize = 512;
 /// Workgroups of a launch at most; each goes on to further splits. More than any card runs at once, few enough to cost nothing where
 /// lengths
 /// are shorter than their bound.
@@ -114,7 +114,8 @@ fn splits_most(inputs: &PagedInputs<'_>, params: &PagedParams) -> usize {
 /// it. Lengths, pages and numbers of queries are in device memory; launches depend on the bounds alone.
 ///
 /// # Shapes
-/// Inputs as [`PagedInputs`] says, channels of heads 8, 16, … 256, those of values their own. `out`: `[tokens, heads, value
+/// Inputs as [`PagedInputs`] says, channels of heads 8, 16, … 576, those of values their own, up to 512: absorbed MLA has
+/// a cache of [`Cache::latent`], and the model's own scale. `out`: `[tokens, heads, value
 /// channels]`, the last axis
 /// contiguous; `lse`: `[tokens, heads]`, f32, any strides: the natural logarithm of the sum of exponentials. Tokens of no sequence
 /// are left as they are. `workspace`: f32, contiguous, at least [`paged_workspace`] elements; `None`: it is allocated.
@@ -232,13 +233,8 @@ impl Call {
         if kv_heads == 0 || heads % kv_heads != 0 {
             return Err(shape(OP, "cache", format!("a number of heads that divides {heads}"), kv_heads));
         }
-        if depth.max(value_depth) > PAGED_DEPTH_MAX {
-            return Err(shape(
-                OP,
-                "cache",
-                format!("heads of at most {PAGED_DEPTH_MAX} channels"),
-                depth.max(value_depth),
-            ));
+        if value_depth > PAGED_VALUE_DEPTH_MAX {
+            return Err(shape(OP, "cache", format!("values of at most {PAGED_VALUE_DEPTH_MAX} channels"), value_depth));
         }
         let device = stream.device();
         let key = PagedKey::of(device.arch().info(), device.config().matrix, inputs);
@@ -359,6 +355,8 @@ struct PagedKey {
     cache: CacheKey,
     q: DType,
     team: usize,
+    /// Eight channels of each lane of a team at once: so often for a key, and for a value.
+    turns: [usize; 2],
     rows: usize,
     /// Whether tokens are neighbours in the plane of values.
     across: bool,
@@ -370,8 +368,9 @@ impl PagedKey {
     fn of(info: &ArchInfo, matrix: bool, inputs: &PagedInputs<'_>) -> PagedKey {
         let [kv_heads, depth, value_depth] = inputs.cache.heads();
         let heads = inputs.q.shape().get(1).copied().unwrap_or(0);
-        let lanes = depth.max(value_depth).div_ceil(CHANNELS);
-        let team = TEAMS.into_iter().find(|&team| lanes <= team).unwrap_or(TEAMS[3]);
+        let lanes = [depth, value_depth].map(|depth| depth.div_ceil(CHANNELS));
+        let team = TEAMS.into_iter().find(|&team| lanes[0].max(lanes[1]) <= team).unwrap_or(TEAMS[3]);
+        let turns = lanes.map(|lanes| lanes.div_ceil(team));
         let rows = heads / kv_heads.max(1) * inputs.queries.most();
         let across = matches!(inputs.cache.layout, CacheLayout::Packed | CacheLayout::PackedBoth);
         let q = inputs.q.dtype();
@@ -380,9 +379,14 @@ impl PagedKey {
         } else {
             None
         };
-        let rows = side.unwrap_or(rows.next_power_of_two().min(LANE_ROWS_MAX));
-        PagedKey { cache: inputs.cache.key(), q, team, rows, across, matrix: side.is_some() }
+        let rows = side.unwrap_or(rows.next_power_of_two().min(lane_rows_most(turns)));
+        PagedKey { cache: inputs.cache.key(), q, team, turns, rows, across, matrix: side.is_some() }
     }
+}
+
+/// Rows of a workgroup on the vector units at most: long rows want the registers of several.
+fn lane_rows_most(turns: [usize; 2]) -> usize {
+    LANE_ROWS_MAX / turns[0].max(turns[1]).next_power_of_two().min(2)
 }
 
 /// Whether keys begin at multiples of 16 elements, and of 16 bytes.
@@ -418,12 +422,19 @@ fn source(key: PagedKey) -> Source {
         include_str!("paged_matrix.h"),
         include_str!("paged.hip")
     );
-    let (team, rows) = (key.team.to_string(), key.rows.to_string());
+    let [team, rows, k_turns, v_turns] =
+        [key.team, key.rows, key.turns[0], key.turns[1]].map(|count| count.to_string());
     // Workgroups that a multiprocessor of NVIDIA's is to have registers for, without spilling any.
-    let groups = if key.rows >= LANE_ROWS_MAX && key.cache.format.is_none() { "3" } else { "4" };
+    let groups = match key.cache.format {
+        _ if key.turns != [1, 1] => "2",
+        None if key.rows >= LANE_ROWS_MAX => "3",
+        _ => "4",
+    };
     let own = [
         ("PAGED_IN", c_type(key.q)),
         ("PAGED_TEAM", &team),
+        ("PAGED_K_TURNS", &k_turns),
+        ("PAGED_V_TURNS", &v_turns),
         ("PAGED_ROWS", &rows),
         ("PAGED_ACROSS", if key.across { "1" } else { "0" }),
         ("PAGED_MATRIX", if key.matrix { "1" } else { "0" }),
@@ -443,14 +454,15 @@ pub(super) fn sources(arch: Arch, dtype: DType) -> impl Iterator<Item = (&'stati
         let coded = cache::FORMATS.into_iter().take(3).map(Some);
         std::iter::once(None).chain(coded).map(move |format| {
             let cache = CacheKey { dtype: if format.is_some() { DType::U8 } else { dtype }, format };
-            source(PagedKey { cache, q: dtype, team, rows, across: false, matrix: true })
+            source(PagedKey { cache, q: dtype, team, turns: [1, 1], rows, across: false, matrix: true })
         })
     });
-    let all = TEAMS.into_iter().flat_map(|team| [1, 2, 4].map(|rows| (team, rows)));
-    let all = all.enumerate().map(move |(turn, (team, rows))| {
+    let all = TEAMS.into_iter().flat_map(|team| [1, 2, 4].map(|rows| (team, [1, 1], rows)));
+    let long = [[2, 2], [3, 2]].into_iter().flat_map(|turns| [1, 2].map(|rows| (TEAMS[3], turns, rows)));
+    let all = all.chain(long).enumerate().map(move |(turn, (team, turns, rows))| {
         let format = (turn % 4 == 1).then(|| cache::FORMATS[turn / 4 % cache::FORMATS.len()]);
         let cache = CacheKey { dtype: if format.is_some() { DType::U8 } else { dtype }, format };
-        source(PagedKey { cache, q: dtype, team, rows, across: turn % 5 == 2, matrix: false })
+        source(PagedKey { cache, q: dtype, team, turns, rows, across: turn % 5 == 2, matrix: false })
     });
     all.chain(on_unit)
         .map(|source| (OP, source))

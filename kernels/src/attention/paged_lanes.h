@@ -1,5 +1,5 @@
-// paged_lanes.h: a split of paged attention on the vector units, of any head size. A team of TEAM lanes has eight channels in each
-// and takes KEYS keys at once.
+// paged_lanes.h: a split of paged attention on the vector units, of any head size. A team of TEAM lanes has eight channels in each,
+// K_TURNS times over for long keys and V_TURNS times for long values, and takes KEYS keys at once.
 // Stands behind paged.h.
 #define KEYS 4
 // Scores of a team at once, and of them a lane's; lanes that have the same where they are fewer than lanes.
@@ -47,12 +47,18 @@ template <int BIT> struct Fold<BIT, 1> {
 template <> struct Fold<0, 1> { RF_FN static void run(float*, u32) {} };
 template <int COUNT> struct Fold<0, COUNT> { RF_FN static void run(float*, u32) {} };
 
+// The first of a lane's channels in a turn.
+RF_FN u32 channel_of_turn(u32 lane_of_team, int turn) { return (turn * TEAM + lane_of_team) * CHANNELS; }
+
 // A lane's channels of all rows, times the scale.
-RF_FN void read_queries(const PagedArgs& g, const Rows& rows, u32 kv_head, u32 channel, float (&q)[ROWS][CHANNELS]) {
+RF_FN void read_queries(const PagedArgs& g, const Rows& rows, u32 kv_head, u32 lane_of_team, float (&q)[ROWS][K_TURNS][CHANNELS]) {
 #pragma unroll
-    for (int r = 0; r < ROWS; ++r) {
+    for (int n = 0; n < ROWS * K_TURNS; ++n) {
+        const int r = n / K_TURNS, turn = n % K_TURNS;
+        const u32 channel = channel_of_turn(lane_of_team, turn);
+        float* const to = q[r][turn];
 #pragma unroll
-        for (int e = 0; e < CHANNELS; ++e) q[r][e] = 0.0f;
+        for (int e = 0; e < CHANNELS; ++e) to[e] = 0.0f;
         if (r >= rows.count || channel >= g.k.depth) continue;
         const In* from = g.q + (i64)(rows.q_first + (i32)rows.query(g, r)) * g.q_token +
                          (i64)rows.head(g, r, kv_head) * g.q_head + channel;
@@ -62,14 +68,27 @@ RF_FN void read_queries(const PagedArgs& g, const Rows& rows, u32 kv_head, u32 c
             for (int e = 0; e < CHANNELS; e += EACH) {
                 const Vec<In, EACH> part = load<EACH>(from + e);
 #pragma unroll
-                for (int i = 0; i < EACH; ++i) q[r][e + i] = cast<float>(part[i]) * g.scale;
+                for (int i = 0; i < EACH; ++i) to[e + i] = cast<float>(part[i]) * g.scale;
             }
         } else {
 #pragma unroll
-            for (int e = 0; e < CHANNELS; ++e) q[r][e] = cast<float>(from[e]) * g.scale;
+            for (int e = 0; e < CHANNELS; ++e) to[e] = cast<float>(from[e]) * g.scale;
         }
     }
 }
+
+// Where a lane's channels of a turn lie in a plane, and how far apart their pieces are. Lanes past the last channel have queries of zeros,
+// or nobody who asks for their values, and read the first ones.
+struct LaneChannels {
+    const Code* at;
+    i64 apart;
+    RF_FN void start(const CachePlane& plane, u32 channel) {
+        const u32 held = channel < plane.depth ? channel : 0;
+        const i64 first = channel_at(plane, held);
+        at = plane.at + first;
+        apart = channel_at(plane, held + PIECE) - first;
+    }
+};
 
 // Eight channels of each of a team's keys.
 struct Keys {
@@ -131,6 +150,13 @@ struct Values {
 typedef Keys Values;
 #endif
 
+// Of each turn.
+template <class Part, int TURNS>
+RF_FN void read_all(const CachePlane& plane, const LaneChannels (&from)[TURNS], const i64* places, bool all, Part (&to)[TURNS]) {
+#pragma unroll
+    for (int turn = 0; turn < TURNS; ++turn) to[turn].read(plane, from[turn].at, from[turn].apart, places, all);
+}
+
 // What a lane has of the scores of its team: their key among KEYS, their row, and what the row is.
 struct Own {
     int key[OWN], row[OWN];
@@ -170,14 +196,14 @@ struct Own {
 
 // Weighted sums of a lane's channels.
 struct Sums {
-    float of[ROWS][CHANNELS], base[ROWS];
+    float of[ROWS][V_TURNS][CHANNELS], base[ROWS];
 
     RF_FN void start() {
 #pragma unroll
         for (int r = 0; r < ROWS; ++r) {
             base[r] = -__builtin_inff();
 #pragma unroll
-            for (int e = 0; e < CHANNELS; ++e) of[r][e] = 0.0f;
+            for (int n = 0; n < V_TURNS * CHANNELS; ++n) of[r][n / CHANNELS][n % CHANNELS] = 0.0f;
         }
     }
     // Brings sums to maxima of the wave that have moved too far. Others of the wave may have to; a row's own bits do not depend on
@@ -197,7 +223,7 @@ struct Sums {
             const float by = now > before ? exp2_from(before, now) : 1.0f;
             base[r] = now;
 #pragma unroll
-            for (int e = 0; e < CHANNELS; ++e) of[r][e] *= by;
+            for (int n = 0; n < V_TURNS * CHANNELS; ++n) of[r][n / CHANNELS][n % CHANNELS] *= by;
 #pragma unroll
             for (int e = 0; e < OWN; ++e) {
                 const bool mine = own.row[e] == r;
@@ -233,7 +259,7 @@ RF_FN void weigh(const PagedArgs& g, Shared& shared, float (&x)[VALUES], Own& ow
 }
 
 // Adds up the teams of a wave, and leaves them in LDS.
-RF_FN void put_results(Shared& shared, const Own& own, Sums& sums, u32 channel, u32 lane_of_team) {
+RF_FN void put_results(Shared& shared, const Own& own, Sums& sums, u32 lane_of_team) {
     const u32 wave = thread_x() / ARCH_WAVE_SIZE, team = lane() / TEAM;
 #pragma unroll
     for (int r = 0; r < ROWS; ++r) {
@@ -248,74 +274,82 @@ RF_FN void put_results(Shared& shared, const Own& own, Sums& sums, u32 channel, 
 #pragma unroll
         for (u32 by = TEAM; by < ARCH_WAVE_SIZE; by *= 2)
 #pragma unroll
-            for (int e = 0; e < CHANNELS; ++e) sums.of[r][e] += shuffle_xor(sums.of[r][e], by);
+            for (int n = 0; n < V_TURNS * CHANNELS; ++n) {
+                float& sum_of = sums.of[r][n / CHANNELS][n % CHANNELS];
+                sum_of += shuffle_xor(sum_of, by);
+            }
         if (team != 0) continue;
 #pragma unroll
-        for (int e = 0; e < CHANNELS; e += 4) {
+        for (int n = 0; n < V_TURNS * CHANNELS; n += 4) {
             Vec<float, 4> part;
 #pragma unroll
-            for (int i = 0; i < 4; ++i) part[i] = sums.of[r][e + i];
-            store<4>(&shared.results[wave][r][result_at(channel + e)], part);
+            for (int i = 0; i < 4; ++i) part[i] = sums.of[r][n / CHANNELS][n % CHANNELS + i];
+            const u32 channel = channel_of_turn(lane_of_team, n / CHANNELS) + n % CHANNELS;
+            store<4>(&shared.results[wave][r][result_at(channel)], part);
         }
     }
 }
 
 // What a lane has of a split.
 struct Work {
-    float q[ROWS][CHANNELS];
+    float q[ROWS][K_TURNS][CHANNELS];
     Own own;
     Sums sums;
 
     // Before the places of keys are there.
     RF_FN void start(const PagedArgs& g, const Rows& rows, u32 kv_head) {
         const u32 lane_of_team = thread_x() % TEAM;
-        read_queries(g, rows, kv_head, lane_of_team * CHANNELS, q);
+        read_queries(g, rows, kv_head, lane_of_team, q);
         own.start(g, rows, kv_head, lane_of_team, rows.place);
         sums.start();
     }
     // Keys from `first` to before `end` of the split; all are there from `whole` on.
     RF_FN void run(const PagedArgs& g, Shared& shared, Exchanged& exchanged, i32 begin, i32 first, i32 end, i32 whole, i32 first_new) {
-        const u32 lane_of_team = thread_x() % TEAM, team = thread_x() / TEAM, channel = lane_of_team * CHANNELS;
-        // Lanes past the last channel have queries of zeros, and read the first ones.
-        const u32 k_channel = channel < g.k.depth ? channel : 0, v_channel = channel < g.v.depth ? channel : 0;
-        const i64 k_first = channel_at(g.k, k_channel), k_apart = channel_at(g.k, k_channel + PIECE) - k_first;
-        const i64 v_first = channel_at(g.v, v_channel), v_apart = channel_at(g.v, v_channel + PIECE) - v_first;
-        const Code *k = g.k.at + k_first, *v = g.v.at + v_first;
+        const u32 lane_of_team = thread_x() % TEAM, team = thread_x() / TEAM;
+        LaneChannels k[K_TURNS], v[V_TURNS];
+#pragma unroll
+        for (int turn = 0; turn < K_TURNS; ++turn) k[turn].start(g.k, channel_of_turn(lane_of_team, turn));
+#pragma unroll
+        for (int turn = 0; turn < V_TURNS; ++turn) v[turn].start(g.v, channel_of_turn(lane_of_team, turn));
         float* weights = exchanged.weights + team * VALUES;
         // Steps of which every key is before the first are left out.
         const i32 step = TEAMS * KEYS, from = first / step * step;
-        Keys keys;
-        if (from < end) keys.read(g.k, k, k_apart, shared.places.k_at + from + team * KEYS, from >= whole && from + step <= end);
+        Keys keys[K_TURNS];
+        if (from < end) read_all(g.k, k, shared.places.k_at + from + team * KEYS, from >= whole && from + step <= end, keys);
         for (i32 at = from; at < end; at += step) {
             const i32 n = at + (i32)team * KEYS;
-            Values values;
-            values.read(g.v, v, v_apart, shared.places.v_at + n, at >= whole && at + step <= end);
+            Values values[V_TURNS];
+            read_all(g.v, v, shared.places.v_at + n, at >= whole && at + step <= end, values);
             float x[VALUES];
 #pragma unroll
             for (int i = 0; i < KEYS; ++i) {
-                float key[CHANNELS];
-                keys.get(i, key);
+                for (int r = 0; r < ROWS; ++r) x[i * ROWS + r] = 0.0f;
 #pragma unroll
-                for (int r = 0; r < ROWS; ++r) {
-                    float sum = 0.0f;
+                for (int turn = 0; turn < K_TURNS; ++turn) {
+                    float key[CHANNELS];
+                    keys[turn].get(i, key);
 #pragma unroll
-                    for (int e = 0; e < CHANNELS; ++e) sum = rf::fma(q[r][e], key[e], sum);
-                    x[i * ROWS + r] = sum;
+                    for (int r = 0; r < ROWS; ++r)
+#pragma unroll
+                        for (int e = 0; e < CHANNELS; ++e) x[i * ROWS + r] = rf::fma(q[r][turn][e], key[e], x[i * ROWS + r]);
                 }
             }
             if (at + step < end)
-                keys.read(g.k, k, k_apart, shared.places.k_at + n + step, at + step >= whole && at + 2 * step <= end);
+                read_all(g.k, k, shared.places.k_at + n + step, at + step >= whole && at + 2 * step <= end, keys);
             weigh(g, shared, x, own, sums, lane_of_team, weights, n, begin, first_new);
             wave_barrier();
 #pragma unroll
             for (int i = 0; i < KEYS; ++i) {
-                float value[CHANNELS];
-                values.get(i, value);
+                for (int turn = 0; turn < V_TURNS; ++turn) {
+                    float value[CHANNELS];
+                    values[turn].get(i, value);
 #pragma unroll
-                for (int r = 0; r < ROWS; ++r) {
-                    const float weight = weights[i * ROWS + r];
+                    for (int r = 0; r < ROWS; ++r) {
+                        const float weight = weights[i * ROWS + r];
+                        float* const to = sums.of[r][turn];
 #pragma unroll
-                    for (int e = 0; e < CHANNELS; ++e) sums.of[r][e] = rf::fma(weight, value[e], sums.of[r][e]);
+                        for (int e = 0; e < CHANNELS; ++e) to[e] = rf::fma(weight, value[e], to[e]);
+                    }
                 }
             }
             wave_barrier();
@@ -324,6 +358,6 @@ struct Work {
     // Results of rows from `first` on, and the states of all.
     RF_FN void put(Shared& shared, u32) {
         const u32 lane_of_team = thread_x() % TEAM;
-        put_results(shared, own, sums, lane_of_team * CHANNELS, lane_of_team);
+        put_results(shared, own, sums, lane_of_team);
     }
 };

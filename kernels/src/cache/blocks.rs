@@ -48,8 +48,13 @@ impl CacheList {
                 return Err(shape(OP, "caches", format!("{pages} pages each"), cache.extents.blocks));
             }
             add(&mut parts, &mut buffers, &cache.k)?;
-            add(&mut parts, &mut buffers, &cache.v)?;
-            for scales in cache.codes.iter().flat_map(|codes| [codes.k_scales, codes.v_scales]) {
+            if !cache.is_latent {
+                add(&mut parts, &mut buffers, &cache.v)?;
+            }
+            let own_scales = if cache.is_latent { 1 } else { 2 };
+            for scales in
+                cache.codes.iter().flat_map(|codes| [codes.k_scales, codes.v_scales].into_iter().take(own_scales))
+            {
                 match scales.shape() {
                     [_, heads, _] => {
                         // Those of a head may lie apart from another's.

@@ -88,6 +88,8 @@ pub struct Cache<'a> {
     pub(crate) layout: CacheLayout,
     pub(crate) codes: Option<CacheCodes<'a>>,
     pub(crate) extents: Extents,
+    /// Whether values are channels of the keys' own rows.
+    pub(super) is_latent: bool,
 }
 
 /// What a cache has of each, heads of keys and values alike.
@@ -146,7 +148,7 @@ impl<'a> Cache<'a> {
             ));
         }
         let extents = Extents { blocks, block, heads, depths: [k_depth, of_v[3]] };
-        let cache = Cache { k, v, layout, codes, extents };
+        let cache = Cache { k, v, layout, codes, extents, is_latent: false };
         if let Some(codes) = &codes {
             if !FORMATS.contains(&codes.format) {
                 return Err(shape(OP, "codes.format", format!("one of {FORMATS:?}"), format!("{:?}", codes.format)));
@@ -258,7 +260,7 @@ impl<'a> Cache<'a> {
 
 /// A [`Cache`] to write.
 #[derive(Debug)]
-pub struct CacheMut<'a>(Cache<'a>);
+pub struct CacheMut<'a>(pub(super) Cache<'a>);
 
 impl<'a> CacheMut<'a> {
     /// As [`Cache::new`], of views to write through. Scales, where there are any, are written only by what says so.

@@ -1,7 +1,7 @@
 //! Caches of keys and values on pages: their layouts, and what moves between them and rows.
 //!
 //! [`Cache`] says how keys and values lie on pages, and [`Pages`] which pages a sequence has; [`crate::attention::paged_attention`]
-//! reads them. [`write()`] puts tokens into slots, with codes of 8 bits if asked for; [`gather`] brings sequences back in rows, which
+//! reads them. [`Cache::latent`] is a cache of one plane, for MLA. [`write()`] puts tokens into slots, with codes of 8 bits if asked for; [`gather`] brings sequences back in rows, which
 //! any operator takes; [`copy_blocks`] moves whole pages, [`CacheList`] swaps them out and in. `cache.h` is the one place where
 //! elements are
 //! found on the device. Lengths, pages and slots are in device memory: launches depend on bounds alone, and a graph of them can be
@@ -10,6 +10,7 @@
 mod blocks;
 mod form;
 mod gather;
+mod latent;
 mod pages;
 mod write;
 
@@ -19,6 +20,7 @@ pub use blocks::{CacheList, copy_blocks};
 pub use form::{Cache, CacheCodes, CacheLayout, CacheMut, scales_of_slots};
 pub(crate) use form::{CacheKey, PlaneArgs, ScaleArgs};
 pub use gather::gather;
+pub use latent::LatentCodes;
 pub(crate) use pages::PageArgs;
 pub use pages::Pages;
 pub use write::{ScaleRule, write};

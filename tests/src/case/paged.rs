@@ -3,7 +3,7 @@
 
 use rocfire_hal::{DType, Stream, Tensor};
 use rocfire_kernels::attention::{PagedInputs, PagedParams, Queries, paged_attention};
-use rocfire_kernels::cache::CacheLayout;
+use rocfire_kernels::cache::{Cache, CacheLayout, LatentCodes};
 use rocfire_kernels::quant::Format;
 
 use super::cache::{Form, Scales, page_arrays, page_numbers, pages_of};
@@ -30,6 +30,8 @@ struct Spec {
     sinks: bool,
     /// Whether the forward's own keys have a bias, which hides some.
     bias: bool,
+    /// Whether values are the first channels of keys, in one plane.
+    latent: bool,
 }
 
 const PLAIN: Spec = Spec {
@@ -46,14 +48,18 @@ const PLAIN: Spec = Spec {
     slopes: false,
     sinks: false,
     bias: false,
+    latent: false,
 };
+
+/// MLA, absorbed: every head reads the one row of a key.
+const LATENT: Spec = Spec { heads: 16, depths: [576, 512], latent: true, ..PLAIN };
 
 const fn coded(spec: Spec, format: Format, scales: Scales) -> Spec {
     Spec { codes: Some((format, scales)), ..spec }
 }
 
 /// A key, none, around a page, around a split, many splits; every head size's team, every number of rows.
-const SIZES: [Spec; 35] = [
+const SIZES: [Spec; 45] = [
     Spec { sequences: &[(1, 3), (1, 5)], heads: 2, depths: [8, 8], block: 4, ..PLAIN },
     Spec { sequences: &[(1, 1)], heads: 1, ..PLAIN },
     PLAIN,
@@ -94,6 +100,21 @@ const SIZES: [Spec; 35] = [
         Scales::Token,
     ),
     coded(Spec { sequences: &[(1, 90), (1, 0)], sinks: true, ..PLAIN }, Format::E5M2Fnuz, Scales::Block),
+    // Heads above 256: of several turns of a team.
+    Spec { sequences: &[(1, 70), (1, 3)], heads: 2, depths: [512, 512], ..PLAIN },
+    Spec { sequences: &[(2, 33)], heads: 2, depths: [264, 64], block: 5, ..PLAIN },
+    Spec { sequences: &[(1, 40)], heads: 2, depths: [320, 296], layout: CacheLayout::Packed, ..PLAIN },
+    coded(
+        Spec { sequences: &[(1, 40)], depths: [512, 512], layout: CacheLayout::Hnd, ..PLAIN },
+        Format::I8,
+        Scales::Token,
+    ),
+    Spec { sequences: &[(1, 21), (1, 0), (1, 64)], block: 1, is_list: true, ..LATENT },
+    Spec { sequences: &[(1, 600)], heads: 3, ..LATENT },
+    Spec { sequences: &[(2, 65), (1, 9)], block: 64, heads: 17, ..LATENT },
+    Spec { sequences: &[(4, 30)], softcap: Some(2.0), sinks: true, window: Some(20), heads: 4, ..LATENT },
+    Spec { sequences: &[(1, 50)], depths: [256, 128], ..LATENT },
+    coded(Spec { sequences: &[(1, 90)], heads: 8, ..LATENT }, Format::E4M3, Scales::Tensor),
 ];
 
 const TYPES: [DType; 3] = [DType::BF16, DType::F16, DType::F32];
@@ -143,6 +164,7 @@ impl Spec {
             (self.slopes, " slopes"),
             (self.sinks, " sinks"),
             (self.bias, " bias"),
+            (self.latent, " latent"),
         ];
         named.iter().filter(|(is_there, _)| *is_there).for_each(|(_, word)| name.push_str(word));
         name
@@ -223,6 +245,7 @@ fn oracle(spec: &Spec, dtype: DType, inputs: &[Array], [first_cache, _, others]:
                 let own = keys as i64 - queries as i64;
                 let slot = |key: usize| numbers[sequence][key / form.block] * form.block + key % form.block;
                 let element = |plane: usize, key: usize, channel: usize| {
+                    let plane = if spec.latent { 0 } else { plane };
                     let scale = form.codes.map_or(1.0, |_| form.scale(&cache[2 + plane], slot(key), kv_head));
                     form.decode(cache[plane].values[form.at(plane, dtype, [slot(key), kv_head, channel])]) * scale
                 };
@@ -264,7 +287,13 @@ fn paged(dtype: DType, spec: Spec) -> Case {
     let starts = pages + if spec.is_list { 3 } else { 2 };
     let most = spec.lens().into_iter().max().unwrap_or(0);
     let launch = move |stream: &Stream, inputs: &[Tensor], outputs: &mut [Tensor]| -> Result<(), Failure> {
-        let cache = form.cache(&inputs[1..pages])?;
+        let cache = match spec.codes {
+            _ if !spec.latent => form.cache(&inputs[1..pages])?,
+            codes => {
+                let codes = codes.map(|(format, _)| LatentCodes { format, scales: inputs[3].view() });
+                Cache::latent(inputs[1].view(), spec.depths[1], codes)?
+            }
+        };
         let mut read = PagedInputs::new(inputs[0].view(), cache, pages_of(&inputs[pages..starts]), most);
         read.queries = match spec.is_ragged() {
             true => Queries::Starts { starts: inputs[starts].view(), most: spec.q_most() },

@@ -61,7 +61,11 @@ impl KvCache {
             let scales = || Tensor::<3>::ones([pages, heads, tokens], (device, DType::F32)).into_dispatch();
             parts.extend([scales(), scales()]);
         }
-        parts.iter().all(is_ours).then_some(KvCache { parts, form: CacheForm { layout, format }, extents })
+        parts.iter().all(is_ours).then_some(KvCache {
+            parts,
+            form: CacheForm { layout, format, latent: None },
+            extents,
+        })
     }
 
     /// How many pages there are, tokens of a page, heads and channels.
@@ -78,7 +82,8 @@ impl KvCache {
     /// device, at
     /// once.
     pub fn write(&mut self, key: Tensor<3>, value: Tensor<3>, slots: Tensor<1, Int>) {
-        let rule = if self.form.format.is_some() { ScaleRule::Token } else { ScaleRule::Given };
+        let is_scaled = self.form.format.is_some() && self.form.latent.is_none();
+        let rule = if is_scaled { ScaleRule::Token } else { ScaleRule::Given };
         let others = [key.into_dispatch(), value.into_dispatch(), slots.cast(DType::I64).into_dispatch()];
         self.change(operators::cache_write(self.form, rule), others.to_vec());
     }
@@ -106,7 +111,8 @@ impl KvCache {
     /// As [`KvCache::write`].
     pub fn gather(&self, of: Sequences, starts: Tensor<1, Int>, rows: usize, dtype: DType) -> [Tensor<3>; 2] {
         let [_, _, heads, depth] = self.extents;
-        let operator = operators::cache_gather(self.form, [rows, of.keys_most], [heads, depth, depth], dtype);
+        let value_depth = self.form.latent.unwrap_or(depth);
+        let operator = operators::cache_gather(self.form, [rows, of.keys_most], [heads, depth, value_depth], dtype);
         let others = [indices(of.pages), indices(of.lens), indices(starts)];
         let inputs = self.parts.iter().cloned().chain(others).collect();
         let outputs = run(operator, inputs).expect("cache_gather: every tensor must be on the cache's device");
@@ -120,7 +126,7 @@ impl KvCache {
     /// is in the batch.
     ///
     /// # Panics
-    /// As [`KvCache::write`]; for heads of more than 256 channels.
+    /// As [`KvCache::write`]; for keys of more than 576 channels and values of more than 512.
     pub fn attention(
         &self,
         q: Tensor<3>,
@@ -143,5 +149,71 @@ impl KvCache {
         let inputs = std::iter::once(q.into_dispatch()).chain(self.parts.iter().cloned()).chain(others).collect();
         one(run(operators::paged_attention(form), inputs))
             .expect("paged_attention: every tensor must be on the cache's device")
+    }
+}
+
+/// What multi-head latent attention (MLA) keeps of each token: its latent and, behind it, the rotated channels that all heads share, in one
+/// row on a page. Absorbed, every head's queries read these rows as keys, and their latents as values.
+///
+/// A value, as [`KvCache`] is. There are no gradients.
+#[derive(Clone, Debug)]
+pub struct LatentCache(KvCache);
+
+impl LatentCache {
+    /// Zeros: `[pages, tokens of a page, channels of the latent, channels behind it]` of a type, f32, f16 or bf16, or of codes of one
+    /// scale, `[1]`. `None` off rocfire's devices.
+    pub fn new(
+        [pages, tokens, latent, rotated]: [usize; 4],
+        codes: Option<(Format, Tensor<1>)>,
+        dtype: DType,
+        device: &Device,
+    ) -> Option<LatentCache> {
+        let extents = [pages, tokens, 1, latent + rotated];
+        let rows = match codes {
+            Some(_) => Tensor::<4, Int>::zeros(extents, (device, DType::U8)).into_dispatch(),
+            None => Tensor::<4>::zeros(extents, (device, dtype)).into_dispatch(),
+        };
+        let format = codes.as_ref().map(|(format, _)| *format);
+        let scale = codes.map(|(_, scale)| scale.cast(DType::F32).into_dispatch());
+        let parts: Vec<DispatchTensor> = std::iter::once(rows).chain(scale).collect();
+        let form = CacheForm { layout: CacheLayout::Nhd, format, latent: Some(latent) };
+        parts.iter().all(is_ours).then_some(LatentCache(KvCache { parts, form, extents }))
+    }
+
+    /// Puts tokens into slots, `slot = page · tokens of a page + offset`; tokens of slots below 0 are passed over.
+    ///
+    /// # Shapes
+    /// `latents`: `[tokens, latent]`, `rotated`: `[tokens, channels behind it]`; `slots`: `[tokens]`.
+    /// # Panics
+    /// As [`KvCache::write`].
+    pub fn write(&mut self, latents: Tensor<2>, rotated: Tensor<2>, slots: Tensor<1, Int>) {
+        self.0.write(latents.unsqueeze_dim(1), rotated.unsqueeze_dim(1), slots);
+    }
+
+    /// Copies pages, `(from, to)` each, `[count, 2]`.
+    ///
+    /// # Panics
+    /// As [`KvCache::write`].
+    pub fn copy_blocks(&mut self, pairs: Tensor<2, Int>) {
+        self.0.copy_blocks(pairs);
+    }
+
+    /// Sequences in rows, `[rows, channels]` of `dtype`; `starts`: `[sequences + 1]`, the first row of each, and the end.
+    ///
+    /// # Panics
+    /// As [`KvCache::write`].
+    pub fn gather(&self, of: Sequences, starts: Tensor<1, Int>, rows: usize, dtype: DType) -> Tensor<2> {
+        let [keys, _] = self.0.gather(of, starts, rows, dtype);
+        keys.squeeze_dim(1)
+    }
+
+    /// Attention of the last queries of sequences, `[tokens, heads, channels]`: those of a head absorbed into latents, then its rotated ones.
+    /// The result is `[tokens, heads, latent]`. `params.scale` is the model's, as that of the channels is not meant. `sinks`: f32
+    /// `[heads]`. A sequence's results do not depend on what else is in the batch.
+    ///
+    /// # Panics
+    /// As [`KvCache::write`]; for rows of more than 576 channels, latents of more than 512.
+    pub fn attention(&self, q: Tensor<3>, of: Sequences, params: PagedParams, sinks: Option<Tensor<1>>) -> Tensor<3> {
+        self.0.attention(q, of, params, None, sinks)
     }
 }

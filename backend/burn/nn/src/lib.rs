@@ -15,7 +15,7 @@
 //!   beside it.
 //! - [`QuantLinear`] multiplies codes by codes; [`Coded`] is what it reads; [`hadamard()`] spreads outliers before.
 //! - [`States`] are what layers of Mamba and of the gated delta rule leave behind of each sequence, by slot.
-//! - [`KvCache`] keeps keys and values on pages, for serving: written in place, attended to in one launch.
+//! - [`KvCache`] keeps keys and values on pages, for serving: written in place, attended to in one launch; [`LatentCache`] keeps MLA's latents.
 //! - [`custom()`] calls a kernel of one's own on tensors of `burn::Tensor`'s.
 //!
 //! The crate lies above `burn`, which the crate that Burn's slot is made of cannot: a model depends on both. Modules run on
@@ -53,7 +53,7 @@ mod rope;
 mod tokens;
 
 pub use attention::{AttentionInputs, attention};
-pub use cache::{KvCache, Sequences};
+pub use cache::{KvCache, LatentCache, Sequences};
 pub use coded_experts::{CodedMatrices, QuantExperts, grouped_matmul_coded};
 pub use custom::custom;
 pub use experts::{ByExpert, Experts, grouped_matmul};

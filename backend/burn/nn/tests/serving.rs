@@ -3,7 +3,7 @@
 use burn::backend::FlexDevice;
 use burn::tensor::{DType, Device, Int, Tensor, TensorData};
 use rocfire_burn::RocmDevice;
-use rocfire_burn_nn::{CacheLayout, Format, KvCache, PagedParams, Sequences};
+use rocfire_burn_nn::{CacheLayout, Format, KvCache, LatentCache, PagedParams, Sequences};
 
 const HEADS: usize = 4;
 const KV_HEADS: usize = 2;
@@ -133,6 +133,50 @@ fn pages_are_copied() {
     let [key, _] = cache.gather(of, integers(vec![0, 4], [2]), 4, DType::F32);
     let want: Vec<f32> = (0..4).flat_map(|token| row(token, false)).collect();
     assert_eq!(key.into_data().try_into_vec::<f32>().unwrap(), want);
+}
+
+#[test]
+fn latents_are_keys_and_values() {
+    const LATENT: usize = 128;
+    const CHANNELS: usize = 144;
+    const SCALE: f64 = 0.2;
+    let row = |token: usize| numbers(900_000 + token, CHANNELS);
+    let scale = Tensor::<1>::from_data(TensorData::new(vec![1.0f32 / 127.0], [1]), &device());
+    let forms = [(None, DType::F32, 1e-5), (None, DType::F16, 5e-3), (Some((Format::I8, scale)), DType::F32, 3e-2)];
+    for (codes, dtype, tolerance) in forms {
+        let extents = [8, BLOCK, LATENT, CHANNELS - LATENT];
+        let mut cache = LatentCache::new(extents, codes, dtype, &device()).unwrap();
+        for (from, to) in [(0, 6), (6, 7), (7, 10)] {
+            let rows = tensor((from..to).flat_map(row).collect(), [to - from, CHANNELS], dtype);
+            let slots = integers((from..to).map(slot).collect(), [to - from]);
+            let rotated = rows.clone().narrow(1, LATENT, CHANNELS - LATENT);
+            cache.write(rows.narrow(1, 0, LATENT), rotated, slots);
+            let q: Vec<Vec<f32>> = (from * HEADS..to * HEADS).map(|row| numbers(700_000 + row, CHANNELS)).collect();
+            let q_there = tensor(q.concat(), [to - from, HEADS, CHANNELS], dtype);
+            let mut params = PagedParams::default();
+            params.scale = Some(SCALE);
+            let out = cache.attention(q_there, sequences(to), params, None);
+            assert_eq!(out.dims(), [to - from, HEADS, LATENT]);
+            let out = out.into_data().convert::<f64>().try_into_vec::<f64>().unwrap();
+            for (at, (q, got)) in q.iter().zip(out.chunks(LATENT)).enumerate() {
+                let keys: Vec<Vec<f32>> = (0..=from + at / HEADS).map(row).collect();
+                let product = |key: &Vec<f32>| q.iter().zip(key).map(|(&a, &b)| f64::from(a * b)).sum::<f64>();
+                let weights: Vec<f64> = keys.iter().map(|key| (product(key) * SCALE).exp()).collect();
+                let total: f64 = weights.iter().sum();
+                for (d, got) in got.iter().enumerate() {
+                    let want = weights.iter().zip(&keys).map(|(w, key)| w * f64::from(key[d])).sum::<f64>() / total;
+                    assert!((got - want).abs() <= tolerance, "{dtype:?}, row {at}, {d}: {got}, not {want}");
+                }
+            }
+        }
+        // A page moved elsewhere has the rows that were written.
+        if dtype == DType::F32 && tolerance < 1e-3 {
+            cache.copy_blocks(integers(vec![PAGES[0], 6], [1, 2]));
+            let of = Sequences { pages: integers(vec![6], [1, 1]), ..sequences(4) };
+            let rows = cache.gather(of, integers(vec![0, 4], [2]), 4, DType::F32);
+            assert_eq!(rows.into_data().try_into_vec::<f32>().unwrap(), (0..4).flat_map(row).collect::<Vec<_>>());
+        }
+    }
 }
 
 #[test]
