@@ -24,8 +24,8 @@ const LANE_ROWS_MAX: usize = 4;
 const MATRIX_DEPTHS: [usize; 2] = [64, 128];
 /// Lanes of a team: the narrowest wave bounds them, and so head sizes.
 const TEAMS: [usize; 4] = [4, 8, 16, 32];
-/// Channels of a value at most.
-pub const PAGED_VALUE_DEPTH_MAX: usize = 512;
+/// Channels of a value at most: four of each thread that adds up splits.
+pub const PAGED_VALUE_DEPTH_MAX: usize = 4 * THREADS;
 /// Workgroups of a launch at most; each goes on to further splits. More than any card runs at once, few enough to cost nothing where
 /// lengths
 /// are shorter than their bound.
@@ -386,7 +386,7 @@ impl PagedKey {
 
 /// Rows of a workgroup on the vector units at most: long rows want the registers of several.
 fn lane_rows_most(turns: [usize; 2]) -> usize {
-    LANE_ROWS_MAX / turns[0].max(turns[1]).next_power_of_two().min(2)
+    if turns == [1, 1] { LANE_ROWS_MAX } else { LANE_ROWS_MAX / 2 }
 }
 
 /// Whether keys begin at multiples of 16 elements, and of 16 bytes.

@@ -2,6 +2,14 @@
 // K_TURNS times over for long keys and V_TURNS times for long values, and takes KEYS keys at once.
 // Stands behind paged.h.
 #define KEYS 4
+// Whether keys are read a step ahead and values before the scores. Several turns have not the registers for it, on wave32 least of all:
+// each is read where it is worked on, and the compiler is kept from doing otherwise.
+#define IS_AHEAD (K_TURNS == 1 && V_TURNS == 1)
+RF_FN void hold_turn() {
+#if RF_DEVICE_AMD
+    if (!IS_AHEAD) __builtin_amdgcn_sched_barrier(0);
+#endif
+}
 // Scores of a team at once, and of them a lane's; lanes that have the same where they are fewer than lanes.
 #define VALUES (KEYS * ROWS)
 #define OWN (VALUES > TEAM ? VALUES / TEAM : 1)
@@ -88,6 +96,9 @@ struct LaneChannels {
         at = plane.at + first;
         apart = channel_at(plane, held + PIECE) - first;
     }
+    template <class Part> RF_FN void read(const CachePlane& plane, const i64* places, bool all, Part& to) const {
+        to.read(plane, at, apart, places, all);
+    }
 };
 
 // Eight channels of each of a team's keys.
@@ -149,13 +160,6 @@ struct Values {
 #else
 typedef Keys Values;
 #endif
-
-// Of each turn.
-template <class Part, int TURNS>
-RF_FN void read_all(const CachePlane& plane, const LaneChannels (&from)[TURNS], const i64* places, bool all, Part (&to)[TURNS]) {
-#pragma unroll
-    for (int turn = 0; turn < TURNS; ++turn) to[turn].read(plane, from[turn].at, from[turn].apart, places, all);
-}
 
 // What a lane has of the scores of its team: their key among KEYS, their row, and what the row is.
 struct Own {
@@ -314,35 +318,42 @@ struct Work {
         float* weights = exchanged.weights + team * VALUES;
         // Steps of which every key is before the first are left out.
         const i32 step = TEAMS * KEYS, from = first / step * step;
-        Keys keys[K_TURNS];
-        if (from < end) read_all(g.k, k, shared.places.k_at + from + team * KEYS, from >= whole && from + step <= end, keys);
+        Keys keys;
+        if (IS_AHEAD && from < end) k[0].read(g.k, shared.places.k_at + from + team * KEYS, from >= whole && from + step <= end, keys);
         for (i32 at = from; at < end; at += step) {
             const i32 n = at + (i32)team * KEYS;
-            Values values[V_TURNS];
-            read_all(g.v, v, shared.places.v_at + n, at >= whole && at + step <= end, values);
+            const bool all = at >= whole && at + step <= end;
+            Values values;
+            if (IS_AHEAD) v[0].read(g.v, shared.places.v_at + n, all, values);
             float x[VALUES];
 #pragma unroll
-            for (int i = 0; i < KEYS; ++i) {
-                for (int r = 0; r < ROWS; ++r) x[i * ROWS + r] = 0.0f;
+            for (int i = 0; i < VALUES; ++i) x[i] = 0.0f;
 #pragma unroll
-                for (int turn = 0; turn < K_TURNS; ++turn) {
+            for (int turn = 0; turn < K_TURNS; ++turn) {
+                hold_turn();
+                if (!IS_AHEAD) k[turn].read(g.k, shared.places.k_at + n, all, keys);
+#pragma unroll
+                for (int i = 0; i < KEYS; ++i) {
                     float key[CHANNELS];
-                    keys[turn].get(i, key);
+                    keys.get(i, key);
 #pragma unroll
                     for (int r = 0; r < ROWS; ++r)
 #pragma unroll
                         for (int e = 0; e < CHANNELS; ++e) x[i * ROWS + r] = rf::fma(q[r][turn][e], key[e], x[i * ROWS + r]);
                 }
             }
-            if (at + step < end)
-                read_all(g.k, k, shared.places.k_at + n + step, at + step >= whole && at + 2 * step <= end, keys);
+            if (IS_AHEAD && at + step < end)
+                k[0].read(g.k, shared.places.k_at + n + step, at + step >= whole && at + 2 * step <= end, keys);
             weigh(g, shared, x, own, sums, lane_of_team, weights, n, begin, first_new);
             wave_barrier();
 #pragma unroll
-            for (int i = 0; i < KEYS; ++i) {
-                for (int turn = 0; turn < V_TURNS; ++turn) {
+            for (int turn = 0; turn < V_TURNS; ++turn) {
+                hold_turn();
+                if (!IS_AHEAD) v[turn].read(g.v, shared.places.v_at + n, all, values);
+#pragma unroll
+                for (int i = 0; i < KEYS; ++i) {
                     float value[CHANNELS];
-                    values[turn].get(i, value);
+                    values.get(i, value);
 #pragma unroll
                     for (int r = 0; r < ROWS; ++r) {
                         const float weight = weights[i * ROWS + r];

@@ -47,14 +47,12 @@ impl CacheList {
             if cache.extents.blocks != pages {
                 return Err(shape(OP, "caches", format!("{pages} pages each"), cache.extents.blocks));
             }
-            add(&mut parts, &mut buffers, &cache.k)?;
-            if !cache.is_latent {
-                add(&mut parts, &mut buffers, &cache.v)?;
+            let planes = if cache.is_latent { 1 } else { 2 };
+            for plane in &[cache.k, cache.v][..planes] {
+                add(&mut parts, &mut buffers, plane)?;
             }
-            let own_scales = if cache.is_latent { 1 } else { 2 };
-            for scales in
-                cache.codes.iter().flat_map(|codes| [codes.k_scales, codes.v_scales].into_iter().take(own_scales))
-            {
+            let scales = cache.codes.map(|codes| [codes.k_scales, codes.v_scales]);
+            for scales in scales.iter().flat_map(|both| &both[..planes]) {
                 match scales.shape() {
                     [_, heads, _] => {
                         // Those of a head may lie apart from another's.
@@ -63,7 +61,7 @@ impl CacheList {
                             add(&mut parts, &mut buffers, &scales.with_layout(layout)?)?;
                         }
                     }
-                    [_, _] if scales.len() > 1 => add(&mut parts, &mut buffers, &scales)?,
+                    [_, _] if scales.len() > 1 => add(&mut parts, &mut buffers, scales)?,
                     _ => {}
                 }
             }

@@ -88,7 +88,7 @@ pub struct Cache<'a> {
     pub(crate) layout: CacheLayout,
     pub(crate) codes: Option<CacheCodes<'a>>,
     pub(crate) extents: Extents,
-    /// Whether values are channels of the keys' own rows.
+    /// Whether both planes are channels of the same rows, with one scale.
     pub(super) is_latent: bool,
 }
 

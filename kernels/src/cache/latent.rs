@@ -33,32 +33,28 @@ impl<'a> Cache<'a> {
     /// # Errors
     /// As [`Cache::new`]; `Shape` unless `latent` is below the channels.
     pub fn latent(rows: View<'a>, latent: usize, codes: Option<LatentCodes<'a>>) -> Result<Cache<'a>> {
-        let [keys, values, _] = parts(rows.shape(), rows.layout(), latent)?;
-        let codes = codes.map(LatentCodes::of_both);
-        let cache = Cache::new(rows.with_layout(keys)?, rows.with_layout(values)?, CacheLayout::Nhd, codes)?;
-        Ok(Cache { is_latent: true, ..cache })
+        let [keys, values, _] = parts(&rows, latent)?;
+        of_planes([keys, values], codes)
     }
 }
 
 impl<'a> CacheMut<'a> {
     /// The same rows to write: what [`write`](super::write()) calls keys are their latents, `[tokens, 1, latent]`, and what it calls values
-    /// the channels behind, `[tokens, 1, channels - latent]`. Scales are given.
+    /// the channels behind, `[tokens, 1, channels - latent]`. Scales are given: a part alone cannot make its row's.
     ///
     /// # Errors
     /// As [`Cache::latent`]; `Shape` where two coordinates are one element.
     pub fn latent(rows: ViewMut<'a>, latent: usize, codes: Option<LatentCodes<'a>>) -> Result<CacheMut<'a>> {
         family::writable(OP, "rows", &rows)?;
-        let rows = rows.view();
-        let [_, latents, others] = parts(rows.shape(), rows.layout(), latent)?;
-        let codes = codes.map(LatentCodes::of_both);
-        Ok(CacheMut(Cache::new(rows.with_layout(latents)?, rows.with_layout(others)?, CacheLayout::Nhd, codes)?))
+        let [_, latents, others] = parts(&rows, latent)?;
+        of_planes([latents, others], codes).map(CacheMut)
     }
 }
 
 /// Whole rows, their latents and what is behind these, as `[pages, tokens, 1, channels]`.
-fn parts(extents: &[usize], layout: &Layout, latent: usize) -> Result<[Layout; 3]> {
-    let strides = layout.strides();
-    let (shape_of, strides) = match *extents {
+fn parts<'a>(rows: &View<'a>, latent: usize) -> Result<[View<'a>; 3]> {
+    let strides = rows.layout().strides();
+    let (extents, strides) = match *rows.shape() {
         [slots, channels] => ([slots, 1, 1, channels], [strides[0], strides[0], strides[0], strides[1]]),
         [pages, tokens, channels] => ([pages, tokens, 1, channels], [strides[0], strides[1], strides[1], strides[2]]),
         [pages, tokens, 1, channels] => {
@@ -66,14 +62,20 @@ fn parts(extents: &[usize], layout: &Layout, latent: usize) -> Result<[Layout; 3
         }
         _ => {
             let expected = "[pages, tokens, channels], [pages, tokens, 1, channels] or [slots, channels]";
-            return Err(shape(OP, "rows", expected, format!("{extents:?}")));
+            return Err(shape(OP, "rows", expected, format!("{:?}", rows.shape())));
         }
     };
-    let channels = shape_of[3];
+    let channels = extents[3];
     if latent == 0 || latent >= channels {
         return Err(shape(OP, "latent", format!("from 1 to below {channels}"), latent));
     }
-    let all = Layout::strided(&shape_of, &strides, layout.offset())?;
-    let [first, rest] = [(0, latent), (latent, channels)].map(|(from, to)| all.slice(3, from, to, 1));
-    Ok([all, first?, rest?])
+    let all = Layout::strided(&extents, &strides, rows.layout().offset())?;
+    let part = |from, to| -> Result<_> { Ok(rows.with_layout(all.slice(3, from, to, 1)?)?) };
+    Ok([part(0, channels)?, part(0, latent)?, part(latent, channels)?])
+}
+
+/// A cache whose planes are parts of one.
+fn of_planes<'a>([k, v]: [View<'a>; 2], codes: Option<LatentCodes<'a>>) -> Result<Cache<'a>> {
+    let cache = Cache::new(k, v, CacheLayout::Nhd, codes.map(LatentCodes::of_both))?;
+    Ok(Cache { is_latent: true, ..cache })
 }

@@ -153,5 +153,17 @@ fn what_does_not_go_together_is_refused_before_any_launch() {
     refused(rows.view(), slots.view(), ScaleRule::Token, "scales of tokens");
     let own = k.view().with_layout(Layout::strided(&[2, HEADS, DEPTH], &[256, 16, 1], 0).unwrap()).unwrap();
     refused(own, slots.view(), ScaleRule::Given, "cache");
+    let latent = |rows: &Tensor, latent| Cache::latent(rows.view(), latent, None).unwrap_err().to_string();
+    assert!(latent(&slots, 8).contains("rows must be [pages, tokens, channels]"));
+    assert!(latent(&rows, 0).contains("latent must be from 1 to below 16"));
+    assert!(latent(&rows, DEPTH).contains("latent must be from 1 to below 16"));
+    // Two parts of a row would each write its one scale.
+    let mut coded_rows = Tensor::empty(&device, &[PAGES, BLOCK, DEPTH], DType::U8).unwrap();
+    let of_tokens = Tensor::empty(&device, &[PAGES, 1, BLOCK], DType::F32).unwrap();
+    let codes = LatentCodes { format: Format::I8, scales: of_tokens.view() };
+    let mut parts = CacheMut::latent(coded_rows.view_mut(), DEPTH / 2, Some(codes)).unwrap();
+    let part = Tensor::empty(&device, &[2, 1, DEPTH / 2], DType::F32).unwrap();
+    let message = write(stream, part.view(), part.view(), &mut parts, slots.view(), ScaleRule::Token);
+    assert!(message.unwrap_err().to_string().contains("rule must be scales that are given"));
     assert_eq!(device.launches(), launches);
 }

@@ -38,7 +38,8 @@ pub enum ScaleRule {
 /// A token of a slot below 0 is not written; of one behind the last neither, and the next read or wait tells of it. Two tokens with one
 /// slot: either.
 /// # Errors
-/// `Shape` for shapes, strides and types that do not fit, for [`ScaleRule::Token`] without scales of tokens, and for 2³¹ heads of
+/// `Shape` for shapes, strides and types that do not fit, for [`ScaleRule::Token`] without scales of tokens or with
+/// [`CacheMut::latent`], and for 2³¹ heads of
 /// tokens or more.
 pub fn write(
     stream: &Stream,
@@ -75,6 +76,9 @@ pub fn write(
     let lines = tokens * extents.heads;
     if lines >= BOX_LIMIT {
         return Err(shape(OP, "key", format!("fewer than {BOX_LIMIT} heads of tokens"), lines));
+    }
+    if rule == ScaleRule::Token && cache.is_latent {
+        return Err(shape(OP, "rule", "scales that are given, as parts of a row share them", format!("{rule:?}")));
     }
     if rule == ScaleRule::Token && !cache.has_token_scales() {
         let got = cache.codes.map_or("no codes".to_owned(), |codes| format!("{:?}", codes.k_scales.shape()));

@@ -82,8 +82,8 @@ impl KvCache {
     /// device, at
     /// once.
     pub fn write(&mut self, key: Tensor<3>, value: Tensor<3>, slots: Tensor<1, Int>) {
-        let is_scaled = self.form.format.is_some() && self.form.latent.is_none();
-        let rule = if is_scaled { ScaleRule::Token } else { ScaleRule::Given };
+        let has_token_scales = self.form.format.is_some() && self.form.latent.is_none();
+        let rule = if has_token_scales { ScaleRule::Token } else { ScaleRule::Given };
         let others = [key.into_dispatch(), value.into_dispatch(), slots.cast(DType::I64).into_dispatch()];
         self.change(operators::cache_write(self.form, rule), others.to_vec());
     }
