@@ -7,18 +7,42 @@ use std::rc::Rc;
 use half::bf16;
 use rocfire_hal::{DType, Device, Tensor};
 use rocfire_kernels::attention::{PagedInputs, PagedParams, paged_attention};
-use rocfire_kernels::cache::{Cache, CacheCodes, CacheLayout, CacheMut, Pages, ScaleRule, gather, write};
+use rocfire_kernels::cache::{Cache, CacheCodes, CacheLayout, CacheMut, LatentCodes, Pages, ScaleRule, gather, write};
 use rocfire_kernels::quant::Format;
 
 use crate::op::{Error, Make, Op, ROTATION_BYTES, compare, filled, tolerance};
 
-const HEADS: usize = 32;
 const KV_HEADS: usize = 8;
 const DEPTH: usize = 128;
 const BLOCK: usize = 16;
 const SEQUENCES: usize = 64;
 /// Rows whose results are compared with the reference.
 const CHECKED: usize = 4;
+
+/// Heads, and how keys and values lie.
+#[derive(Clone, Copy)]
+struct Form {
+    heads: usize,
+    kv_heads: usize,
+    /// Channels of keys and of values.
+    depths: [usize; 2],
+    layout: CacheLayout,
+    format: Option<Format>,
+    /// Whether values are the first channels of keys.
+    is_latent: bool,
+}
+
+const GROUPED: Form = Form {
+    heads: 32,
+    kv_heads: KV_HEADS,
+    depths: [DEPTH, DEPTH],
+    layout: CacheLayout::Nhd,
+    format: None,
+    is_latent: false,
+};
+/// DeepSeek's, absorbed.
+const LATENT: Form = Form { heads: 128, kv_heads: 1, depths: [576, 512], is_latent: true, ..GROUPED };
+const FP8: Option<Format> = Some(Format::E4M3);
 
 /// Keys of each sequence.
 #[derive(Clone, Copy)]
@@ -29,17 +53,22 @@ enum Lengths {
 }
 
 pub const OPS: &[Make] = &[
-    ("paged decode bf16", |d, n| decode(d, n, Lengths::Alike(4096), CacheLayout::Nhd, None)),
-    ("paged decode bf16", |d, n| decode(d, n, Lengths::Alike(1528), CacheLayout::Nhd, None)),
-    ("paged decode bf16, one long", |d, n| decode(d, n, Lengths::OneLong(65536, 512), CacheLayout::Nhd, None)),
-    ("paged decode bf16 HND", |d, n| decode(d, n, Lengths::Alike(4096), CacheLayout::Hnd, None)),
-    ("paged decode bf16 packed", |d, n| decode(d, n, Lengths::Alike(4096), CacheLayout::Packed, None)),
-    ("paged decode fp8", |d, n| decode(d, n, Lengths::Alike(4096), CacheLayout::Nhd, Some(Format::E4M3))),
-    ("paged decode i8", |d, n| decode(d, n, Lengths::Alike(4096), CacheLayout::Nhd, Some(Format::I8))),
+    ("paged decode bf16", |d, n| decode(d, n, Lengths::Alike(4096), GROUPED)),
+    ("paged decode bf16", |d, n| decode(d, n, Lengths::Alike(1528), GROUPED)),
+    ("paged decode bf16, one long", |d, n| decode(d, n, Lengths::OneLong(65536, 512), GROUPED)),
+    ("paged decode bf16 HND", |d, n| decode(d, n, Lengths::Alike(4096), Form { layout: CacheLayout::Hnd, ..GROUPED })),
+    ("paged decode bf16 packed", |d, n| {
+        decode(d, n, Lengths::Alike(4096), Form { layout: CacheLayout::Packed, ..GROUPED })
+    }),
+    ("paged decode fp8", |d, n| decode(d, n, Lengths::Alike(4096), Form { format: FP8, ..GROUPED })),
+    ("paged decode i8", |d, n| decode(d, n, Lengths::Alike(4096), Form { format: Some(Format::I8), ..GROUPED })),
+    ("mla decode bf16", |d, n| decode(d, n, Lengths::Alike(4096), LATENT)),
+    ("mla decode bf16", |d, n| decode(d, n, Lengths::Alike(4096), Form { heads: 16, ..LATENT })),
+    ("mla decode fp8", |d, n| decode(d, n, Lengths::Alike(4096), Form { format: FP8, ..LATENT })),
     ("cache write bf16", |d, n| written(d, n, None)),
-    ("cache write fp8", |d, n| written(d, n, Some(Format::E4M3))),
+    ("cache write fp8", |d, n| written(d, n, FP8)),
     ("cache gather bf16", |d, n| gathered(d, n, None)),
-    ("cache gather fp8", |d, n| gathered(d, n, Some(Format::E4M3))),
+    ("cache gather fp8", |d, n| gathered(d, n, FP8)),
 ];
 
 impl Lengths {
@@ -52,11 +81,12 @@ impl Lengths {
         }
     }
 
-    fn text(self) -> String {
+    fn text(self, form: Form) -> String {
+        let Form { heads, kv_heads, depths: [depth, _], .. } = form;
         match self {
-            Lengths::Alike(keys) => format!("{SEQUENCES}x{keys} {HEADS}/{KV_HEADS}x{DEPTH}"),
+            Lengths::Alike(keys) => format!("{SEQUENCES}x{keys} {heads}/{kv_heads}x{depth}"),
             Lengths::OneLong(long, short) => {
-                format!("{long}, {}x{short} {HEADS}/{KV_HEADS}x{DEPTH}", SEQUENCES - 1)
+                format!("{long}, {}x{short} {heads}/{kv_heads}x{depth}", SEQUENCES - 1)
             }
         }
     }
@@ -69,8 +99,7 @@ fn integers(device: &Device, shape: &[usize], values: impl Iterator<Item = usize
 
 /// A cache that holds so many keys of each sequence, and where they are.
 struct Paged {
-    layout: CacheLayout,
-    format: Option<Format>,
+    form: Form,
     lens: Vec<usize>,
     numbers: Vec<Vec<usize>>,
     k: Tensor,
@@ -81,13 +110,8 @@ struct Paged {
 }
 
 impl Paged {
-    fn new(
-        device: &Device,
-        lens: &[usize],
-        layout: CacheLayout,
-        format: Option<Format>,
-        seed: u64,
-    ) -> Result<Paged, Error> {
+    fn new(device: &Device, lens: &[usize], form: Form, seed: u64) -> Result<Paged, Error> {
+        let Form { kv_heads, depths: [depth, _], layout, format, .. } = form;
         let dtype = if format.is_some() { DType::U8 } else { DType::BF16 };
         let pages: usize = lens.iter().map(|len| len.div_ceil(BLOCK)).sum();
         // A number that has nothing in common with that of pages steps through all of them.
@@ -103,7 +127,7 @@ impl Paged {
         let row = |pages: &Vec<usize>| (0..width).map(|n| pages.get(n).copied().unwrap_or(0)).collect::<Vec<_>>();
         let table = integers(device, &[lens.len(), width], numbers.iter().flat_map(row))?;
         let lens_there = integers(device, &[lens.len()], lens.iter().copied())?;
-        let [k_shape, v_shape] = layout.shapes([pages, BLOCK, KV_HEADS, DEPTH], dtype);
+        let [k_shape, v_shape] = layout.shapes([pages, BLOCK, kv_heads, depth], dtype);
         let plane = |shape: &[usize], seed: u64| -> Result<Tensor, Error> {
             if format.is_none() {
                 return filled(device, shape, dtype, seed);
@@ -113,18 +137,24 @@ impl Paged {
             let bytes: Vec<u8> = (0..count).map(|n| (n * 37 % 127) as u8 | ((n & 1) << 7) as u8).collect();
             Ok(Tensor::from_bytes(device, shape, dtype, &bytes)?)
         };
-        let (k, v) = (plane(&k_shape, seed)?, plane(&v_shape, seed + 1)?);
+        let k = plane(&k_shape, seed)?;
+        let v = if form.is_latent { k.clone() } else { plane(&v_shape, seed + 1)? };
         let scale = Tensor::from_bytes(device, &[1], DType::F32, &0.004f32.to_le_bytes())?;
-        Ok(Paged { layout, format, lens: lens.to_vec(), numbers, k, v, scale, table, lens_there })
+        Ok(Paged { form, lens: lens.to_vec(), numbers, k, v, scale, table, lens_there })
     }
 
     fn codes(&self) -> Option<CacheCodes<'_>> {
         let scale = self.scale.view();
-        self.format.map(|format| CacheCodes { format, k_scales: scale, v_scales: scale })
+        self.form.format.map(|format| CacheCodes { format, k_scales: scale, v_scales: scale })
     }
 
     fn cache(&self) -> Result<Cache<'_>, Error> {
-        Ok(Cache::new(self.k.view(), self.v.view(), self.layout, self.codes())?)
+        let Form { depths: [_, latent], layout, format, is_latent, .. } = self.form;
+        if is_latent {
+            let codes = format.map(|format| LatentCodes { format, scales: self.scale.view() });
+            return Ok(Cache::latent(self.k.view(), latent, codes)?);
+        }
+        Ok(Cache::new(self.k.view(), self.v.view(), layout, self.codes())?)
     }
 
     fn pages(&self) -> Pages<'_> {
@@ -136,22 +166,25 @@ impl Paged {
     }
 
     fn bytes(&self) -> usize {
-        2 * self.lens.iter().sum::<usize>() * KV_HEADS * DEPTH * self.k.dtype().size_bytes()
+        let Form { kv_heads, depths: [depth, value_depth], is_latent, .. } = self.form;
+        let channels = if is_latent { depth } else { depth + value_depth };
+        self.lens.iter().sum::<usize>() * kv_heads * channels * self.k.dtype().size_bytes()
     }
 
     /// A key's head as numbers, of the bytes of a plane that has channels in rows.
     fn row(&self, bytes: &[u8], sequence: usize, key: usize, head: usize) -> Vec<f64> {
+        let Form { kv_heads, depths: [depth, _], layout, .. } = self.form;
         let (page, offset) = (self.numbers[sequence][key / BLOCK], key % BLOCK);
-        let at = match self.layout {
-            CacheLayout::Hnd => ((page * KV_HEADS + head) * BLOCK + offset) * DEPTH,
-            _ => ((page * BLOCK + offset) * KV_HEADS + head) * DEPTH,
+        let at = match layout {
+            CacheLayout::Hnd => ((page * kv_heads + head) * BLOCK + offset) * depth,
+            _ => ((page * BLOCK + offset) * kv_heads + head) * depth,
         };
-        (at..at + DEPTH).map(|at| self.number(bytes, at)).collect()
+        (at..at + depth).map(|at| self.number(bytes, at)).collect()
     }
 
     fn number(&self, bytes: &[u8], at: usize) -> f64 {
         let scale = f64::from(0.004f32);
-        match self.format {
+        match self.form.format {
             None => bf16::from_le_bytes([bytes[2 * at], bytes[2 * at + 1]]).to_f64(),
             Some(Format::I8) => f64::from(bytes[at] as i8) * scale,
             Some(_) => {
@@ -168,22 +201,17 @@ fn gcd(a: usize, b: usize) -> usize {
     if b == 0 { a } else { gcd(b, a % b) }
 }
 
-fn decode(
-    device: &Device,
-    name: &'static str,
-    lengths: Lengths,
-    layout: CacheLayout,
-    format: Option<Format>,
-) -> Result<Op, Error> {
+fn decode(device: &Device, name: &'static str, lengths: Lengths, form: Form) -> Result<Op, Error> {
+    let Form { heads, depths: [depth, value_depth], .. } = form;
     let lens = lengths.all();
-    let first = Paged::new(device, &lens, layout, format, 1)?;
+    let first = Paged::new(device, &lens, form, 1)?;
     let (bytes, count) = (first.bytes(), ROTATION_BYTES.div_ceil(first.bytes()).max(2));
     let mut sets = vec![first];
     for set in 1..count {
-        sets.push(Paged::new(device, &lens, layout, format, 10 * set as u64)?);
+        sets.push(Paged::new(device, &lens, form, 10 * set as u64)?);
     }
-    let q = filled(device, &[SEQUENCES, HEADS, DEPTH], DType::BF16, 5)?;
-    let out = Tensor::empty(device, &[SEQUENCES, HEADS, DEPTH], DType::BF16)?;
+    let q = filled(device, &[SEQUENCES, heads, depth], DType::BF16, 5)?;
+    let out = Tensor::empty(device, &[SEQUENCES, heads, value_depth], DType::BF16)?;
     let all = Rc::new((device.clone(), sets, q, out));
     let of_check = all.clone();
     let launch = move |n: usize| -> Result<(), Error> {
@@ -200,16 +228,17 @@ fn decode(
     let keys: usize = lens.iter().sum();
     Ok(Op {
         name: name.to_owned(),
-        shape: lengths.text(),
-        bytes: (bytes + 2 * SEQUENCES * HEADS * DEPTH * 2) as f64,
-        flops: 4.0 * (keys * HEADS * DEPTH) as f64,
+        shape: lengths.text(form),
+        bytes: (bytes + SEQUENCES * heads * (depth + value_depth) * 2) as f64,
+        flops: 2.0 * (keys * heads * (depth + value_depth)) as f64,
         launch: Box::new(launch),
         check: Box::new(check),
     })
 }
 
 fn check_decode(set: &Paged, q: &Tensor, out: &Tensor) -> Result<(), Error> {
-    if set.layout == CacheLayout::Packed {
+    let Form { heads, kv_heads, depths: [depth, value_depth], layout, .. } = set.form;
+    if layout == CacheLayout::Packed {
         // The cases of the tests have this layout; here rows would be gathered element by element.
         return Ok(());
     }
@@ -218,23 +247,23 @@ fn check_decode(set: &Paged, q: &Tensor, out: &Tensor) -> Result<(), Error> {
     let float = |bytes: &[u8], at: usize| bf16::from_le_bytes([bytes[2 * at], bytes[2 * at + 1]]).to_f64();
     for number in 0..CHECKED {
         let sequence = (SEQUENCES - 1) * number / (CHECKED - 1);
-        let head = (HEADS - 1) * number / (CHECKED - 1);
-        let (first, kv_head) = ((sequence * HEADS + head) * DEPTH, head / (HEADS / KV_HEADS));
-        let own: Vec<f64> = (first..first + DEPTH).map(|at| float(&q, at)).collect();
+        let head = (heads - 1) * number / (CHECKED - 1);
+        let (row, kv_head) = (sequence * heads + head, head / (heads / kv_heads));
+        let own: Vec<f64> = (row * depth..(row + 1) * depth).map(|at| float(&q, at)).collect();
         let score = |key: usize| -> f64 {
             let row = set.row(&k, sequence, key, kv_head);
-            own.iter().zip(row).map(|(a, b)| a * b).sum::<f64>() / (DEPTH as f64).sqrt()
+            own.iter().zip(row).map(|(a, b)| a * b).sum::<f64>() / (depth as f64).sqrt()
         };
         let scores: Vec<f64> = (0..set.lens[sequence]).map(score).collect();
         let most = scores.iter().copied().fold(f64::MIN, f64::max);
         let weights: Vec<f64> = scores.iter().map(|score| (score - most).exp()).collect();
         let total: f64 = weights.iter().sum();
-        let mut expected = vec![0.0; DEPTH];
+        let mut expected = vec![0.0; value_depth];
         for (key, weight) in weights.iter().enumerate() {
             let row = set.row(&v, sequence, key, kv_head);
             expected.iter_mut().zip(row).for_each(|(sum, v)| *sum += weight / total * v);
         }
-        let got: Vec<f64> = (first..first + DEPTH).map(|at| float(&out, at)).collect();
+        let got: Vec<f64> = (row * value_depth..(row + 1) * value_depth).map(|at| float(&out, at)).collect();
         compare(&got, &expected, tolerance(DType::BF16))?;
     }
     Ok(())
@@ -245,7 +274,7 @@ const TOKENS: usize = 32768;
 
 fn written(device: &Device, name: &'static str, format: Option<Format>) -> Result<Op, Error> {
     let make = |seed: u64| -> Result<_, Error> {
-        let set = Paged::new(device, &[TOKENS], CacheLayout::Nhd, format, seed)?;
+        let set = Paged::new(device, &[TOKENS], Form { format, ..GROUPED }, seed)?;
         let rows = filled(device, &[TOKENS, 2 * KV_HEADS, DEPTH], DType::BF16, seed + 2)?;
         Ok((set, rows))
     };
@@ -262,7 +291,7 @@ fn written(device: &Device, name: &'static str, format: Option<Format>) -> Resul
         let half = |first: usize| rows.layout().slice(1, first, first + KV_HEADS, 1);
         let (key, value) = (rows.view().with_layout(half(0)?)?, rows.view().with_layout(half(KV_HEADS)?)?);
         let (mut k, mut v) = (set.k.clone(), set.v.clone());
-        let mut cache = CacheMut::new(k.view_mut(), v.view_mut(), set.layout, set.codes())?;
+        let mut cache = CacheMut::new(k.view_mut(), v.view_mut(), set.form.layout, set.codes())?;
         Ok(write(device.stream(), key, value, &mut cache, slots.view(), ScaleRule::Given)?)
     };
     let check = move || -> Result<(), Error> {
@@ -272,8 +301,8 @@ fn written(device: &Device, name: &'static str, format: Option<Format>) -> Resul
             let at = token * 2 * KV_HEADS * DEPTH;
             let float = |at: usize| bf16::from_le_bytes([rows[2 * at], rows[2 * at + 1]]).to_f64();
             let expected: Vec<f64> = (at..at + DEPTH).map(float).collect();
-            let allowed = if set.format.is_some() { 0.05 } else { 0.0 };
-            let reach = if set.format.is_some() { f64::from(0.004f32) * 448.0 } else { f64::MAX };
+            let allowed = if set.form.format.is_some() { 0.05 } else { 0.0 };
+            let reach = if set.form.format.is_some() { f64::from(0.004f32) * 448.0 } else { f64::MAX };
             let expected: Vec<f64> = expected.iter().map(|x| x.clamp(-reach, reach)).collect();
             compare(&set.row(&k, 0, token, 0), &expected, allowed)?;
         }
@@ -294,7 +323,7 @@ fn gathered(device: &Device, name: &'static str, format: Option<Format>) -> Resu
     let lens = [4096; 16];
     let rows: usize = lens.iter().sum();
     let sets = (0..4)
-        .map(|set| Paged::new(device, &lens, CacheLayout::Nhd, format, 4 * set + 1))
+        .map(|set| Paged::new(device, &lens, Form { format, ..GROUPED }, 4 * set + 1))
         .collect::<Result<Vec<_>, _>>()?;
     let starts = integers(device, &[lens.len() + 1], (0..=lens.len()).map(|sequence| sequence * lens[0]))?;
     let empty = || Tensor::empty(device, &[rows, KV_HEADS, DEPTH], DType::BF16);
@@ -314,7 +343,7 @@ fn gathered(device: &Device, name: &'static str, format: Option<Format>) -> Resu
             let at = (sequence * lens[0] + key) * KV_HEADS * DEPTH;
             let got: Vec<f64> =
                 (at..at + DEPTH).map(|at| bf16::from_le_bytes([out[2 * at], out[2 * at + 1]]).to_f64()).collect();
-            compare(&got, &set.row(&v, sequence, key, 0), if set.format.is_some() { 0.005 } else { 0.0 })?;
+            compare(&got, &set.row(&v, sequence, key, 0), if set.form.format.is_some() { 0.005 } else { 0.0 })?;
         }
         Ok(())
     };

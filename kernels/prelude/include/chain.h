@@ -209,6 +209,48 @@ template <class T> struct Chain<T, 16> {
 };
 #endif
 
+#if RF_MMA_16
+// Rows of LENGTH elements in LDS, as this lane reads them: operands of tile `tile` of SIZE rows, of which group `group` of k or panel
+// `panel` of SIZE columns.
+template <class T, int SIZE, int LENGTH> struct PlainRows {
+    typedef Chain<T, SIZE> C;
+    const T* rows;
+    int lane;
+    RF_FN PlainRows(const T* rows, int lane) : rows(rows), lane(lane) {}
+    RF_FN void read_streamed(int tile, int group, typename C::Operand* to) const {
+        C::read_streamed(rows + tile * SIZE * LENGTH + group * C::GROUP, LENGTH, lane, to);
+    }
+    RF_FN void read_transposed(int tile, int panel, typename C::Operand* to) const {
+        C::read_transposed(rows + tile * SIZE * LENGTH + panel * SIZE, LENGTH, lane, to);
+    }
+};
+#if !RF_DEVICE_AMD
+// The same by addresses of LDS: operands are at fixed distances from two of them.
+template <class T, int LENGTH> struct AddressedRows {
+    typedef Chain<T, 16> C;
+    static const int ROW_BYTES = LENGTH * (int)sizeof(T), TILE_BYTES = 16 * ROW_BYTES;
+    LdsAddress rows, transposed;
+    RF_FN AddressedRows(LdsAddress tile, int lane)
+        : rows(tile + (lane % 8 + lane / 16 * 8) * ROW_BYTES + lane / 8 % 2 * 16),
+          transposed(tile + lane % 16 * ROW_BYTES + lane / 16 * 16) {}
+    // The blocks of eight columns come one after the other: the two words of a product's operand must be neighbours, and
+    // would be moved there else.
+    RF_FN static void take(Chunk chunk, MmaOperand* to) {
+        to->word[0] = chunk.word[0];
+        to->word[1] = chunk.word[2];
+        to->word[2] = chunk.word[1];
+        to->word[3] = chunk.word[3];
+    }
+    RF_FN void read_streamed(int tile, int group, MmaOperand* to) const {
+        take(read_chunk(rows + (u32)(tile * TILE_BYTES + group * C::GROUP * (int)sizeof(T))), to);
+    }
+    RF_FN void read_transposed(int tile, int panel, MmaOperand* to) const {
+        take(read_chunk_across(transposed + (u32)(tile * TILE_BYTES + panel * 16 * (int)sizeof(T))), to);
+    }
+};
+#endif
+#endif
+
 }  // namespace rf
 #endif
 #endif

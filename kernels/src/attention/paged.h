@@ -1,13 +1,16 @@
 // paged.h: what a workgroup of paged attention is told, which split of which sequence it has, where the split's keys are, and where
 // results
-// go. Stands between code.h and what computes a split, paged_lanes.h or paged_matrix.h; the kernels are in paged.hip.
+// go. Stands between code.h and what computes a split, paged_lanes.h, paged_matrix.h or paged_tiles.h; the kernels are in paged.hip.
 RF_CHECKS_INDICES
 
 typedef PAGED_IN In;
 #define TEAM PAGED_TEAM
 #define ROWS PAGED_ROWS
-#define THREADS 128
-#define SPLIT 512
+#define THREADS PAGED_THREADS
+#define SPLIT PAGED_SPLIT
+// What computes a split: lanes, each wave with the matrix unit, or all waves with tiles of keys in LDS.
+#define PAGED_MATRIX (PAGED_WAY == 1)
+#define PAGED_TILES (PAGED_WAY == 2)
 #define CHANNELS 8
 #define WAVES (THREADS / ARCH_WAVE_SIZE)
 // Eight channels of each lane at once: so often for those of a key, and of a value.
@@ -15,6 +18,7 @@ typedef PAGED_IN In;
 #define V_TURNS PAGED_V_TURNS
 // Channels that a value has at most.
 #define V_CHANNELS_MOST (TEAM * CHANNELS * V_TURNS)
+#if !PAGED_TILES
 // Rows whose results go through LDS at once, and where their channels are: products leave eight rows in neighbouring lanes, which meet no bank
 // twice; lanes that have eight channels each put the second four behind all first ones, sixteen banks on.
 #define RESULT_ROWS (ROWS < 8 ? ROWS : 8)
@@ -23,6 +27,7 @@ typedef PAGED_IN In;
 RF_FN u32 result_at(u32 channel) {
     return PAGED_MATRIX ? channel : channel / 4 % 2 * SECOND_FOUR + channel / 8 * 4 + channel % 4;
 }
+#endif
 #define WAVE_TEAMS (ARCH_WAVE_SIZE / TEAM)
 #define LOG2_E 1.44269504088896340736f
 #define LN_2 0.69314718055994530942f
@@ -73,6 +78,7 @@ RF_FN float exp2_from(float base, float from) { return exp2_fast(base - (from ==
 
 struct Larger { RF_FN float operator()(float a, float b) const { return __builtin_fmaxf(a, b); } };
 
+#if !PAGED_TILES
 // Where the keys of a split are: bytes from a plane's begin to a key's channels, -1 where there is no key.
 struct Places {
     i64 k_at[SPLIT], v_at[SPLIT];
@@ -80,13 +86,16 @@ struct Places {
     float k_scale[SPLIT], v_scale[SPLIT];
 #endif
 };
+#endif
 // What threads of a workgroup share. Results are written where places were, behind a barrier.
 struct Shared {
+#if !PAGED_TILES
     union {
         Places places;
         alignas(16) float results[WAVES][RESULT_ROWS][RESULT_LENGTH];
     };
     State states[WAVES][ROWS];
+#endif
     u32 sums[WAVES];
     u32 sequence, split;
     bool is_missing;  // whether a page is not there
@@ -141,23 +150,90 @@ struct Rows {
     RF_FN u32 head(const PagedArgs& g, u32 row, u32 kv_head) const { return kv_head * g.group.divisor + first + row - query(g, row) * g.group.divisor; }
 };
 
+// A key of a sequence: its page, and which of the page's tokens it is.
+struct KeyPlace {
+    i32 page;
+    u32 offset;
+
+    RF_FN void find(const PagedArgs& g, u32 sequence, i32 key) {
+        const u32 number = g.pages.block.divide((u32)key);
+        offset = (u32)key - number * g.pages.block.divisor;
+        page = page_of(g.pages, sequence, number);
+    }
+    // Whether there is such a page. One that is not is told of.
+    RF_FN bool is_there(const PagedArgs& g) const {
+        if (page >= 0 && page < (i32)g.pages.pages) return true;
+        RF_TELL_INDEX("paged_attention", page, (i64)g.pages.pages);
+        return false;
+    }
+};
+
+// What a row comes to, and its LSE: a sink has no value, it only takes its share.
+RF_FN float sink_of(const PagedArgs& g, u32 head) { return g.sinks ? g.sinks[head] * LOG2_E : -__builtin_inff(); }
+RF_FN float total_of(float base, float sum, float sink, float most) { return sum * exp2_from(base, most) + exp2_from(sink, most); }
+RF_FN float divided(float x, float total) { return total == 0.0f ? 0.0f : x / total; }
+RF_FN float lse_of(float most, float total) {
+    return most == -__builtin_inff() ? most : (most + rf::log2(total)) * LN_2;
+}
+
+// Where a row of a split is written, and what its sums come to: results where the split is the only one, else what is added up
+// later.
+struct RowEnd {
+    i64 token, head, line;
+    float most, total, share;
+
+    RF_FN void start(const PagedArgs& g, const Rows& rows, u32 row, u32 kv_head, u32 split, State state) {
+        token = rows.q_first + (i32)rows.query(g, row);
+        head = rows.head(g, row, kv_head);
+        line = (token * g.heads + head) * g.splits + split;
+        const float sink = sink_of(g, head);
+        most = __builtin_fmaxf(state.base, sink);
+        total = total_of(state.base, state.sum, sink, most);
+        share = exp2_from(state.base, most);
+    }
+    RF_FN void put(const PagedArgs& g, u32 channel, float x, bool is_only) const {
+        if (is_only) g.out[token * g.out_token + head * g.out_head + channel] = cast<In>(divided(x * share, total));
+        else g.parts[line * g.v.depth + channel] = x;
+    }
+    // RUN neighbouring channels: values of `from`, number `first` and on.
+    template <int RUN, class Values> RF_FN void put_run(const PagedArgs& g, u32 channel, const Values& from, int first, bool is_only) const {
+        Vec<float, RUN> run;
+#pragma unroll
+        for (int i = 0; i < RUN; ++i) run[i] = from[first + i];
+        if (!is_only) {
+            store<RUN>(g.parts + line * g.v.depth + channel, run);
+            return;
+        }
+#pragma unroll
+        for (int i = 0; i < RUN; ++i) put(g, channel + i, run[i], true);
+    }
+    RF_FN void put_state(const PagedArgs& g, State state, bool is_only) const {
+        if (!is_only) {
+            g.states[2 * line] = state.base;
+            g.states[2 * line + 1] = state.sum;
+        } else if (g.lse) {
+            g.lse[token * g.lse_token + head * g.lse_head] = lse_of(most, total);
+        }
+    }
+};
+
+#if !PAGED_TILES
 // Where the keys of a split are, from `first` to `end`.
 RF_FN void find_keys(const PagedArgs& g, Shared& shared, u32 sequence, u32 kv_head, i32 begin, i32 first, i32 end) {
     for (i32 n = (i32)thread_x(); n < SPLIT; n += THREADS) {
         const i32 key = begin + n;
         i64 k_at = -1, v_at = -1;
         if (key >= first && key < end) {
-            const u32 number = g.pages.block.divide((u32)key), offset = (u32)key - number * g.pages.block.divisor;
-            const i32 page = page_of(g.pages, sequence, number);
-            if (page >= 0 && page < (i32)g.pages.pages) {
-                k_at = token_at(g.k, page, kv_head, offset) * (i64)sizeof(Code);
-                v_at = token_at(g.v, page, kv_head, offset) * (i64)sizeof(Code);
+            KeyPlace place;
+            place.find(g, sequence, key);
+            if (place.is_there(g)) {
+                k_at = token_at(g.k, place.page, kv_head, place.offset) * (i64)sizeof(Code);
+                v_at = token_at(g.v, place.page, kv_head, place.offset) * (i64)sizeof(Code);
 #if CACHE_IS_CODED
-                shared.places.k_scale[n] = *scale_at(g.k_scales, page, kv_head, offset);
-                shared.places.v_scale[n] = *scale_at(g.v_scales, page, kv_head, offset);
+                shared.places.k_scale[n] = *scale_at(g.k_scales, place.page, kv_head, place.offset);
+                shared.places.v_scale[n] = *scale_at(g.v_scales, place.page, kv_head, place.offset);
 #endif
             } else {
-                RF_TELL_INDEX("paged_attention", page, (i64)g.pages.pages);
                 shared.is_missing = true;
             }
         }
@@ -178,39 +254,22 @@ RF_FN State state_of_row(const Shared& shared, u32 r, float (&by)[WAVES]) {
     }
     return all;
 }
-// What a row comes to, and its LSE: a sink has no value, it only takes its share.
-RF_FN float sink_of(const PagedArgs& g, u32 head) { return g.sinks ? g.sinks[head] * LOG2_E : -__builtin_inff(); }
-RF_FN float total_of(float base, float sum, float sink, float most) { return sum * exp2_from(base, most) + exp2_from(sink, most); }
-RF_FN float divided(float x, float total) { return total == 0.0f ? 0.0f : x / total; }
-RF_FN float lse_of(float most, float total) {
-    return most == -__builtin_inff() ? most : (most + rf::log2(total)) * LN_2;
-}
-
-// Writes rows of a split whose results are in LDS, from `first` on: results where it is the only one, else what is added up later.
+// Writes rows of a split whose results are in LDS, from `first` on.
 RF_FN void write_rows(const PagedArgs& g, const Shared& shared, const Rows& rows, u32 first, u32 kv_head, u32 split, bool is_only) {
     // Threads of a row, and rows at once.
     const u32 row_threads = V_CHANNELS_MOST < THREADS ? V_CHANNELS_MOST : THREADS;
     for (u32 n = thread_x() / row_threads; n < RESULT_ROWS && first + n < rows.count; n += THREADS / row_threads) {
-        const u32 r = first + n;
-        const i64 token = rows.q_first + (i32)rows.query(g, r), head = rows.head(g, r, kv_head);
         float by[WAVES];
-        const State state = state_of_row(shared, r, by);
-        const float sink = sink_of(g, head), most = __builtin_fmaxf(state.base, sink);
-        const float total = total_of(state.base, state.sum, sink, most), share = exp2_from(state.base, most);
-        const i64 line = (token * g.heads + head) * g.splits + split;
+        const State state = state_of_row(shared, first + n, by);
+        RowEnd end;
+        end.start(g, rows, first + n, kv_head, split, state);
         for (u32 channel = thread_x() % row_threads; channel < g.v.depth; channel += row_threads) {
             float x = 0.0f;
 #pragma unroll
             for (int wave = 0; wave < WAVES; ++wave) x += shared.results[wave][n][result_at(channel)] * by[wave];
-            if (is_only) g.out[token * g.out_token + head * g.out_head + channel] = cast<In>(divided(x * share, total));
-            else g.parts[line * g.v.depth + channel] = x;
+            end.put(g, channel, x, is_only);
         }
-        if (thread_x() % row_threads != 0) continue;
-        if (!is_only) {
-            g.states[2 * line] = state.base;
-            g.states[2 * line + 1] = state.sum;
-        } else if (g.lse) {
-            g.lse[token * g.lse_token + head * g.lse_head] = lse_of(most, total);
-        }
+        if (thread_x() % row_threads == 0) end.put_state(g, state, is_only);
     }
 }
+#endif

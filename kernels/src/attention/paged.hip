@@ -9,8 +9,9 @@
 //          group, then queries.
 //          Workgroups find what their items are by the lengths, and take one after the other until there is none
 //          paged_combine (tokens * heads, 1, 1) adds up the splits of a row
-// Block  : (128, 1, 1) both
-// LDS    : places of a split's keys, then results of waves; weights on their way between lanes; static
+// Block  : (THREADS, 1, 1) both
+// LDS    : places of a split's keys, then results of waves; weights on their way between lanes; static. Of tiles, dynamic: what
+//          paged_tiles.h says
 // Needs  : planes as PAGED_ACROSS says, aligned to their pieces; depths at most 8 * TEAM * turns; O and LSE overlap nothing
 //                                                                                                  checked by the launcher
 // Numeric: products, exponentials and sums in f32; on the matrix unit weights are rounded to PAGED_IN for the second product. Keys
@@ -23,9 +24,9 @@
 //
 // Macros : those of cache.h; PAGED_IN, type of Q and O; PAGED_TEAM: lanes that a row of keys has with eight channels in each;
 //          PAGED_K_TURNS, PAGED_V_TURNS: how often that is, for the channels of a key and of a value;
-//          PAGED_ROWS;
+//          PAGED_ROWS, PAGED_SPLIT, PAGED_THREADS; PAGED_WAY: what computes a split, as paged.h has the numbers; those of paged_tiles.h;
 //          PAGED_GROUPS: workgroups that a unit has registers for; PAGED_ACROSS: whether tokens are neighbours in the plane of values,
-//          and not channels; PAGED_MATRIX: whether a split is computed by paged_matrix.h
+//          and not channels
 // One split of a workgroup's rows.
 RF_FN void run_split(const PagedArgs& g, Shared& shared, Exchanged& exchanged, u32 chunk, u32 kv_head) {
     const u32 sequence = shared.sequence, split = shared.split;
@@ -46,6 +47,12 @@ RF_FN void run_split(const PagedArgs& g, Shared& shared, Exchanged& exchanged, u
     const i32 first = least > begin ? least : begin;
     i32 end = last < begin + SPLIT ? last : begin + SPLIT;
     end = end < s.keys ? end : s.keys;
+#if PAGED_TILES
+    Work work;
+    work.start(g, exchanged, rows, kv_head);
+    work.run(g, exchanged, rows, sequence, kv_head, first, end);
+    work.write(g, exchanged, rows, kv_head, split, s.splits == 1);
+#else
     find_keys(g, shared, sequence, kv_head, begin, first, end);
     Work work;
     work.start(g, rows, kv_head);
@@ -61,11 +68,17 @@ RF_FN void run_split(const PagedArgs& g, Shared& shared, Exchanged& exchanged, u
         barrier();
         write_rows(g, shared, rows, row, kv_head, split, s.splits == 1);
     }
+#endif
 }
 
 extern "C" __global__ RF_BOUNDS(THREADS, PAGED_GROUPS) void paged(PagedArgs g) {
     __shared__ Shared shared;
+#if PAGED_TILES
+    extern __shared__ __attribute__((aligned(128))) char lds[];
+    Exchanged& exchanged = *(Exchanged*)lds;
+#else
     __shared__ Exchanged exchanged;
+#endif
     for (u32 item = group_x();; item += g.groups) {
         const u32 line = g.kv_heads.divide(item), split = g.chunks.divide(line);
         if (!find_split(g, shared, split)) return;
@@ -76,11 +89,11 @@ extern "C" __global__ RF_BOUNDS(THREADS, PAGED_GROUPS) void paged(PagedArgs g) {
 
 // Threads that have four channels each of a row, and how many rows of splits are read at once.
 #define COLUMNS (V_CHANNELS_MOST / 4)
-#define READERS (THREADS / COLUMNS)
+#define COLUMN_READERS (THREADS / COLUMNS)
 
 extern "C" __global__ __launch_bounds__(THREADS) void paged_combine(PagedArgs g) {
     __shared__ float by[THREADS], scratch[WAVES];
-    __shared__ alignas(16) float results[READERS][COLUMNS * 4];
+    __shared__ alignas(16) float results[COLUMN_READERS][COLUMNS * 4];
     const u32 thread = thread_x(), token = group_x() / g.heads, head = group_x() - token * g.heads;
     u32 sequence = token / g.q_most;
     if (g.q_starts) {
@@ -119,7 +132,7 @@ extern "C" __global__ __launch_bounds__(THREADS) void paged_combine(PagedArgs g)
         barrier();
         const i32 here = s.splits - first < THREADS ? s.splits - first : THREADS;
 #pragma unroll 4
-        for (i32 i = (i32)reader; i < here; i += READERS) {
+        for (i32 i = (i32)reader; i < here; i += COLUMN_READERS) {
             // What is not seen was not written.
             if (by[i] == 0.0f || column >= g.v.depth) continue;
             const Vec<float, 4> part = load<4>(g.parts + (line + first + i) * g.v.depth + column);
@@ -135,7 +148,7 @@ extern "C" __global__ __launch_bounds__(THREADS) void paged_combine(PagedArgs g)
     for (u32 n = thread; n < g.v.depth; n += THREADS) {
         float all = 0.0f;
 #pragma unroll
-        for (int i = 0; i < READERS; ++i) all += results[i][n];
+        for (int i = 0; i < COLUMN_READERS; ++i) all += results[i][n];
         g.out[token * g.out_token + head * g.out_head + n] = cast<In>(divided(all, total));
     }
     if (thread == 0 && g.lse) g.lse[token * g.lse_token + head * g.lse_head] = lse_of(most, total);

@@ -1,4 +1,5 @@
-//! `paged_attention`: the launcher of `paged.hip`, with products on the matrix unit (`paged_matrix.h`) or by lanes (`paged_lanes.h`).
+//! `paged_attention`: the launcher of `paged.hip`, with products on the matrix unit, of a wave's own keys (`paged_matrix.h`) or of tiles
+//! that all waves share (`paged_tiles.h`), or by lanes (`paged_lanes.h`).
 
 use bytemuck::{Pod, Zeroable};
 use rocfire_arch::{Arch, ArchInfo, Matrix};
@@ -9,11 +10,16 @@ use crate::Result;
 use crate::cache::{self, Cache, CacheKey, CacheLayout, PageArgs, Pages, PlaneArgs, ScaleArgs};
 use crate::family::{self, BOX_LIMIT, FastDiv, KernelLaunch, Sources, c_type, shape};
 
+use tiles::Tiles;
+
 const OP: &str = "paged_attention";
 /// Keys of a split. A constant: splits decide the order of sums, which must not depend on what else is in a batch. Half as many cost
 /// 25% of a full
 /// card's time (H200, `paged decode bf16`), as much as finding a split's keys and adding it up takes.
 const SPLIT: usize = 512;
+/// The same of a cache of latents, whose rows are as long as the values of several heads: what splits write and read again would be
+/// as much as half of the keys.
+const LATENT_SPLIT: usize = 1024;
 /// Threads of a workgroup, channels of a lane.
 const THREADS: usize = 128;
 const CHANNELS: usize = 8;
@@ -104,9 +110,14 @@ pub fn paged_workspace(inputs: &PagedInputs<'_>, params: &PagedParams) -> usize 
 }
 
 fn splits_most(inputs: &PagedInputs<'_>, params: &PagedParams) -> usize {
-    let all = inputs.keys_most.div_ceil(SPLIT);
+    let split = split_of(&inputs.cache);
+    let all = inputs.keys_most.div_ceil(split);
     // Keys that a sequence's queries see together begin anywhere in a split.
-    params.window.map_or(all, |window| all.min((window + inputs.queries.most()).div_ceil(SPLIT) + 1))
+    params.window.map_or(all, |window| all.min((window + inputs.queries.most()).div_ceil(split) + 1))
+}
+
+fn split_of(cache: &Cache<'_>) -> usize {
+    if cache.is_latent { LATENT_SPLIT } else { SPLIT }
 }
 
 /// Attention of the last queries of sequences over a cache on pages: query `i` of a sequence's `n` has place `keys - n + i` and sees
@@ -123,7 +134,7 @@ fn splits_most(inputs: &PagedInputs<'_>, params: &PagedParams) -> usize {
 /// f32, f16 or bf16, one for queries, output and cache; a cache of codes with any of them.
 /// # Numerics
 /// Products, exponentials and sums in f32; on the matrix unit weights are rounded to the type of `q` before they multiply values.
-/// Keys are cut into splits of 512, from the sequence's first on, which are added up in order: a
+/// Keys are cut into splits of 512, of latents 1024, from the sequence's first on, which are added up in order: a
 /// sequence's results are the same bits whatever else is in the batch, where it is in it, and which queries come in one launch. A
 /// query that sees nothing gives zeros and an `lse` of minus infinity; that of a sequence without keys reads nothing. A page number
 /// outside
@@ -179,7 +190,7 @@ pub fn paged_attention(
     let parts_buffer = memory.as_ref().map_or(out.buffer(), View::buffer);
     let written: [&Buffer; 3] = [out.buffer(), lse_buffer, parts_buffer];
     let work = Work { category: Category::Attention, shape: inputs.q.shape(), ..Work::default() };
-    let launch = |kernel: &str, groups: usize| {
+    let launch = |kernel: &str, groups: usize, lds_bytes: u32| {
         // SAFETY:
         // - `PagedArgs` is the twin of the kernels' struct, sizes asserted on both sides. Tokens are held below those of `q`, `out`
         // and `lse`,
@@ -187,14 +198,14 @@ pub fn paged_attention(
         //   are at most those that the workspace was made for, as its keys are held below the bound.
         // - They write `out`, `lse` and the workspace only.
         unsafe {
-            KernelLaunch::new(stream, &source, (OP, kernel), [groups, 1, 1], [THREADS, 1, 1])
-                .with(0, work)
+            KernelLaunch::new(stream, &source, (OP, kernel), [groups, 1, 1], [call.key.threads(), 1, 1])
+                .with(lds_bytes, work)
                 .run(&args, &written)
         }
     };
-    launch("paged", args.groups as usize)?;
+    launch("paged", args.groups as usize, call.key.lds_bytes())?;
     if memory.is_some() {
-        launch("paged_combine", args.tokens as usize * args.heads as usize)?;
+        launch("paged_combine", args.tokens as usize * args.heads as usize, 0)?;
     }
     Ok(())
 }
@@ -303,9 +314,7 @@ impl Call {
         (args.q, args.out, args.q_starts) = (q.device_address(), out.device_address(), starts);
         (args.q_token, args.q_head) = (q.layout().strides()[0], q.layout().strides()[1]);
         (args.out_token, args.out_head) = (out.layout().strides()[0], out.layout().strides()[1]);
-        let size = dtype.size_bytes() as i64;
-        let whole = [args.q_token, args.q_head].into_iter().all(|stride| stride * size % 16 == 0);
-        args.q_is_whole = (whole && args.q.is_multiple_of(16)).into();
+        args.q_is_whole = is_whole(q).into();
         (args.tokens, args.heads, args.q_most) = (tokens as u32, heads as u32, q_most as u32);
         (args.group, args.chunks, args.kv_heads) = (FastDiv::new(group), FastDiv::new(chunks), FastDiv::new(kv_heads));
         args.groups = items.min(GROUPS_MAX) as u32;
@@ -358,35 +367,81 @@ struct PagedKey {
     /// Eight channels of each lane of a team at once: so often for a key, and for a value.
     turns: [usize; 2],
     rows: usize,
+    /// Keys of a split.
+    split: usize,
     /// Whether tokens are neighbours in the plane of values.
     across: bool,
-    /// Whether products are the matrix unit's.
-    matrix: bool,
+    way: Way,
+}
+
+/// What computes a split.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+enum Way {
+    /// The vector units.
+    Lanes,
+    /// The matrix unit, each wave with keys of its own.
+    Matrix,
+    /// The matrix unit, all waves with the same tile of keys.
+    Tiles(Tiles),
 }
 
 impl PagedKey {
     fn of(info: &ArchInfo, matrix: bool, inputs: &PagedInputs<'_>) -> PagedKey {
-        let [kv_heads, depth, value_depth] = inputs.cache.heads();
-        let heads = inputs.q.shape().get(1).copied().unwrap_or(0);
-        let lanes = [depth, value_depth].map(|depth| depth.div_ceil(CHANNELS));
+        let PagedInputs { q, cache, .. } = inputs;
+        let [kv_heads, depth, value_depth] = cache.heads();
+        let group = q.shape().get(1).copied().unwrap_or(0) / kv_heads.max(1);
+        let depths = [depth, value_depth];
+        let across = matches!(cache.layout, CacheLayout::Packed | CacheLayout::PackedBoth);
+        let dtype = q.dtype();
+        let key = PagedKey::by_lanes(cache.key(), dtype, depths, split_of(cache), across);
+        if matrix
+            && cache.is_latent
+            && q.shape().len() == 3
+            && is_whole(q)
+            && let Some(tiles) = Tiles::of(info, dtype, cache.codes.is_some(), group, depths)
+        {
+            return PagedKey { rows: tiles.rows, way: Way::Tiles(tiles), ..key };
+        }
+        if matrix
+            && !across
+            && depth == value_depth
+            && cache.planes().iter().all(is_aligned)
+            && let Some(rows) = matrix_rows(info, dtype, depth)
+        {
+            return PagedKey { rows, way: Way::Matrix, ..key };
+        }
+        let rows = (group * inputs.queries.most()).next_power_of_two().min(lane_rows_most(key.turns));
+        PagedKey { rows, ..key }
+    }
+
+    /// For one row.
+    fn by_lanes(cache: CacheKey, q: DType, depths: [usize; 2], split: usize, across: bool) -> PagedKey {
+        let lanes = depths.map(|depth| depth.div_ceil(CHANNELS));
         let team = TEAMS.into_iter().find(|&team| lanes[0].max(lanes[1]) <= team).unwrap_or(TEAMS[3]);
         let turns = lanes.map(|lanes| lanes.div_ceil(team));
-        let rows = heads / kv_heads.max(1) * inputs.queries.most();
-        let across = matches!(inputs.cache.layout, CacheLayout::Packed | CacheLayout::PackedBoth);
-        let q = inputs.q.dtype();
-        let side = if matrix && !across && depth == value_depth && inputs.cache.planes().iter().all(is_aligned) {
-            matrix_rows(info, q, depth)
-        } else {
-            None
-        };
-        let rows = side.unwrap_or(rows.next_power_of_two().min(lane_rows_most(turns)));
-        PagedKey { cache: inputs.cache.key(), q, team, turns, rows, across, matrix: side.is_some() }
+        PagedKey { cache, q, team, turns, rows: 1, split, across, way: Way::Lanes }
+    }
+
+    fn threads(&self) -> usize {
+        if matches!(self.way, Way::Tiles(_)) { Tiles::THREADS } else { THREADS }
+    }
+
+    /// Dynamic LDS of a workgroup.
+    fn lds_bytes(&self) -> u32 {
+        if let Way::Tiles(tiles) = self.way { tiles.lds_bytes() as u32 } else { 0 }
     }
 }
 
 /// Rows of a workgroup on the vector units at most: long rows want the registers of several.
 fn lane_rows_most(turns: [usize; 2]) -> usize {
     if turns == [1, 1] { LANE_ROWS_MAX } else { LANE_ROWS_MAX / 2 }
+}
+
+/// Whether rows of heads begin at multiples of 16 bytes.
+fn is_whole(q: &View<'_>) -> bool {
+    let size = q.dtype().size_bytes() as i64;
+    let strides = q.layout().strides();
+    q.device_address().is_multiple_of(16) && strides[..2].iter().all(|stride| stride * size % 16 == 0)
 }
 
 /// Whether keys begin at multiples of 16 elements, and of 16 bytes.
@@ -408,63 +463,80 @@ fn matrix_rows(info: &ArchInfo, q: DType, depth: usize) -> Option<usize> {
 }
 
 fn source(key: PagedKey) -> Source {
-    const LANES: &str = concat!(
-        include_str!("../cache/cache.h"),
-        include_str!("../cache/code.h"),
-        include_str!("paged.h"),
-        include_str!("paged_lanes.h"),
-        include_str!("paged.hip")
-    );
-    const MATRIX: &str = concat!(
-        include_str!("../cache/cache.h"),
-        include_str!("../cache/code.h"),
-        include_str!("paged.h"),
-        include_str!("paged_matrix.h"),
-        include_str!("paged.hip")
-    );
-    let [team, rows, k_turns, v_turns] =
-        [key.team, key.rows, key.turns[0], key.turns[1]].map(|count| count.to_string());
+    macro_rules! with {
+        ($header:literal) => {
+            concat!(
+                include_str!("../cache/cache.h"),
+                include_str!("../cache/code.h"),
+                include_str!("paged.h"),
+                include_str!($header),
+                include_str!("paged.hip")
+            )
+        };
+    }
+    let (number, text) = match key.way {
+        Way::Lanes => (0, with!("paged_lanes.h")),
+        Way::Matrix => (1, with!("paged_matrix.h")),
+        Way::Tiles(_) => (2, with!("paged_tiles.h")),
+    };
     // Workgroups that a multiprocessor of NVIDIA's is to have registers for, without spilling any.
     let groups = match key.cache.format {
-        _ if key.turns != [1, 1] => "2",
-        None if key.rows >= LANE_ROWS_MAX => "3",
-        _ => "4",
+        _ if matches!(key.way, Way::Tiles(_)) => 1,
+        _ if key.turns != [1, 1] => 2,
+        None if key.rows >= LANE_ROWS_MAX => 3,
+        _ => 4,
     };
-    let own = [
-        ("PAGED_IN", c_type(key.q)),
-        ("PAGED_TEAM", &team),
-        ("PAGED_K_TURNS", &k_turns),
-        ("PAGED_V_TURNS", &v_turns),
-        ("PAGED_ROWS", &rows),
-        ("PAGED_ACROSS", if key.across { "1" } else { "0" }),
-        ("PAGED_MATRIX", if key.matrix { "1" } else { "0" }),
+    let numbers = [
+        ("PAGED_TEAM", key.team),
+        ("PAGED_K_TURNS", key.turns[0]),
+        ("PAGED_V_TURNS", key.turns[1]),
+        ("PAGED_ROWS", key.rows),
+        ("PAGED_SPLIT", key.split),
+        ("PAGED_THREADS", key.threads()),
+        ("PAGED_ACROSS", key.across.into()),
+        ("PAGED_WAY", number),
         ("PAGED_GROUPS", groups),
     ];
-    let defines: Vec<(&str, &str)> = key.cache.defines().into_iter().chain(own).collect();
-    Source::new(OP, if key.matrix { MATRIX } else { LANES }, &defines)
+    let tiles = if let Way::Tiles(tiles) = key.way { tiles.defines().to_vec() } else { Vec::new() };
+    let numbers: Vec<_> = numbers.into_iter().chain(tiles).map(|(name, value)| (name, value.to_string())).collect();
+    let own = numbers.iter().map(|(name, value)| (*name, value.as_str()));
+    let defines: Vec<(&str, &str)> =
+        key.cache.defines().into_iter().chain([("PAGED_IN", c_type(key.q))]).chain(own).collect();
+    Source::new(OP, text, &defines)
 }
 
 /// Its rows of the registry: every team and number of rows, in turn with layouts and formats.
 pub(super) fn sources(arch: Arch, dtype: DType) -> impl Iterator<Item = (&'static str, Source)> {
+    let info = arch.info();
+    let cache_of =
+        move |format: Option<_>| CacheKey { dtype: if format.is_some() { DType::U8 } else { dtype }, format };
+    let few = || std::iter::once(None).chain(cache::FORMATS.into_iter().take(3).map(Some));
     let on_unit = MATRIX_DEPTHS.into_iter().filter_map(move |depth| {
-        let rows = matrix_rows(arch.info(), dtype, depth)?;
-        Some((depth / CHANNELS, rows))
+        let rows = matrix_rows(info, dtype, depth)?;
+        Some((depth, rows))
     });
-    let on_unit = on_unit.flat_map(move |(team, rows)| {
-        let coded = cache::FORMATS.into_iter().take(3).map(Some);
-        std::iter::once(None).chain(coded).map(move |format| {
-            let cache = CacheKey { dtype: if format.is_some() { DType::U8 } else { dtype }, format };
-            source(PagedKey { cache, q: dtype, team, turns: [1, 1], rows, across: false, matrix: true })
+    let on_unit = on_unit.flat_map(move |(depth, rows)| {
+        few().map(move |format| {
+            let key = PagedKey::by_lanes(cache_of(format), dtype, [depth; 2], SPLIT, false);
+            source(PagedKey { rows, way: Way::Matrix, ..key })
         })
+    });
+    let in_tiles = few().filter_map(move |format| {
+        let depths = [576, 512];
+        let tiles = Tiles::of(info, dtype, format.is_some(), Tiles::HEADS_LEAST, depths)?;
+        let key = PagedKey::by_lanes(cache_of(format), dtype, depths, LATENT_SPLIT, false);
+        Some(source(PagedKey { rows: tiles.rows, way: Way::Tiles(tiles), ..key }))
     });
     let all = TEAMS.into_iter().flat_map(|team| [1, 2, 4].map(|rows| (team, [1, 1], rows)));
     let long = [[2, 2], [3, 2]].into_iter().flat_map(|turns| [1, 2].map(|rows| (TEAMS[3], turns, rows)));
     let all = all.chain(long).enumerate().map(move |(turn, (team, turns, rows))| {
         let format = (turn % 4 == 1).then(|| cache::FORMATS[turn / 4 % cache::FORMATS.len()]);
-        let cache = CacheKey { dtype: if format.is_some() { DType::U8 } else { dtype }, format };
-        source(PagedKey { cache, q: dtype, team, turns, rows, across: turn % 5 == 2, matrix: false })
+        let depths = turns.map(|turns| turns * team * CHANNELS);
+        let key = PagedKey::by_lanes(cache_of(format), dtype, depths, SPLIT, turn % 5 == 2);
+        source(PagedKey { rows, ..key })
     });
     all.chain(on_unit)
+        .chain(in_tiles)
         .map(|source| (OP, source))
         .filter(move |_| matches!(dtype, DType::F32 | DType::F16 | DType::BF16))
 }
@@ -525,6 +597,8 @@ impl PagedArgs {
         Ok(())
     }
 }
+
+mod tiles;
 
 #[cfg(test)]
 mod tests;

@@ -180,42 +180,16 @@ struct Lane {
     RF_FN void exchange(const Real*, Real*) const {}
 };
 
-// Where the rows of a tile lie in LDS, for this lane: their operands are then at fixed distances.
+// Where the rows of a tile lie in LDS, for this lane.
 #if ATTENTION_STAGES
 typedef LdsAddress Rows;
-template <int DEPTH> struct Reader {
-    static const int ROW_BYTES = Row<DEPTH>::LENGTH * (int)sizeof(In), TILE_BYTES = ATTENTION_SIZE * ROW_BYTES;
-    LdsAddress rows, transposed;
-    RF_FN Reader(Rows tile, int lane)
-        : rows(tile + (lane % 8 + lane / 16 * 8) * ROW_BYTES + lane / 8 % 2 * 16),
-          transposed(tile + lane % 16 * ROW_BYTES + lane / 16 * 16) {}
-    // The blocks of eight columns come one after the other: the two words of a product's operand must be neighbours, and
-    // would be moved there else.
-    RF_FN static void take(Chunk chunk, C::Operand* to) {
-        to->word[0] = chunk.word[0];
-        to->word[1] = chunk.word[2];
-        to->word[2] = chunk.word[1];
-        to->word[3] = chunk.word[3];
-    }
-    RF_FN void read_streamed(int tile, int group, C::Operand* to) const {
-        take(read_chunk(rows + (u32)(tile * TILE_BYTES + group * C::GROUP * (int)sizeof(In))), to);
-    }
-    RF_FN void read_transposed(int tile, int panel, C::Operand* to) const {
-        take(read_chunk_across(transposed + (u32)(tile * TILE_BYTES + panel * ATTENTION_SIZE * (int)sizeof(In))), to);
-    }
+template <int DEPTH> struct Reader : AddressedRows<In, Row<DEPTH>::LENGTH> {
+    RF_FN Reader(Rows tile, int lane) : AddressedRows<In, Row<DEPTH>::LENGTH>(tile, lane) {}
 };
 #else
 typedef const In* Rows;
-template <int DEPTH> struct Reader {
-    Rows rows;
-    int lane;
-    RF_FN Reader(Rows rows, int lane) : rows(rows), lane(lane) {}
-    RF_FN void read_streamed(int tile, int group, C::Operand* to) const {
-        C::read_streamed(rows + tile * ATTENTION_SIZE * Row<DEPTH>::LENGTH + group * C::GROUP, Row<DEPTH>::LENGTH, lane, to);
-    }
-    RF_FN void read_transposed(int tile, int panel, C::Operand* to) const {
-        C::read_transposed(rows + tile * ATTENTION_SIZE * Row<DEPTH>::LENGTH + panel * ATTENTION_SIZE, Row<DEPTH>::LENGTH, lane, to);
-    }
+template <int DEPTH> struct Reader : PlainRows<In, ATTENTION_SIZE, Row<DEPTH>::LENGTH> {
+    RF_FN Reader(Rows rows, int lane) : PlainRows<In, ATTENTION_SIZE, Row<DEPTH>::LENGTH>(rows, lane) {}
 };
 #endif
 

@@ -89,7 +89,7 @@ pub struct Cache<'a> {
     pub(crate) codes: Option<CacheCodes<'a>>,
     pub(crate) extents: Extents,
     /// Whether both planes are channels of the same rows, with one scale.
-    pub(super) is_latent: bool,
+    pub(crate) is_latent: bool,
 }
 
 /// What a cache has of each, heads of keys and values alike.

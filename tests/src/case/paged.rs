@@ -59,7 +59,7 @@ const fn coded(spec: Spec, format: Format, scales: Scales) -> Spec {
 }
 
 /// A key, none, around a page, around a split, many splits; every head size's team, every number of rows.
-const SIZES: [Spec; 45] = [
+const SIZES: [Spec; 49] = [
     Spec { sequences: &[(1, 3), (1, 5)], heads: 2, depths: [8, 8], block: 4, ..PLAIN },
     Spec { sequences: &[(1, 1)], heads: 1, ..PLAIN },
     PLAIN,
@@ -115,6 +115,15 @@ const SIZES: [Spec; 45] = [
     Spec { sequences: &[(4, 30)], softcap: Some(2.0), sinks: true, window: Some(20), heads: 4, ..LATENT },
     Spec { sequences: &[(1, 50)], depths: [256, 128], ..LATENT },
     coded(Spec { sequences: &[(1, 90)], heads: 8, ..LATENT }, Format::E4M3, Scales::Tensor),
+    // More rows than a workgroup has; several of its groups of them, and all that hides a key there.
+    Spec { sequences: &[(1, 70), (1, 0), (1, 1)], heads: 128, depths: [192, 128], ..LATENT },
+    Spec { sequences: &[(3, 1100), (1, 33)], heads: 24, depths: [320, 256], window: Some(1030), block: 64, ..LATENT },
+    Spec { sequences: &[(5, 90), (5, 3)], depths: [192, 128], bias: true, slopes: true, softcap: Some(3.0), ..LATENT },
+    coded(
+        Spec { sequences: &[(2, 70), (2, 1)], heads: 40, depths: [192, 128], sinks: true, ..LATENT },
+        Format::I8,
+        Scales::Tensor,
+    ),
 ];
 
 const TYPES: [DType; 3] = [DType::BF16, DType::F16, DType::F32];

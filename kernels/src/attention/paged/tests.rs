@@ -27,6 +27,11 @@ struct Fixture {
     k: Tensor,
     v: Tensor,
     dtype: DType,
+    heads: usize,
+    /// Channels of keys and of values.
+    depths: [usize; 2],
+    /// Whether values are the first channels of keys.
+    is_latent: bool,
 }
 
 impl Fixture {
@@ -35,10 +40,21 @@ impl Fixture {
         let count = shape.iter().product();
         let plane = |seed| tensor(&device, &shape, dtype, &Numbers::new(seed).values(count, dtype), Lie::Plain);
         let (k, v) = (plane(1), plane(2));
-        Fixture { device, k, v, dtype }
+        Fixture { device, k, v, dtype, heads: HEADS, depths: [DEPTH, DEPTH], is_latent: false }
+    }
+
+    /// More heads than a workgroup of tiles has rows, which all read the same latents.
+    fn of_latents(device: Device, dtype: DType) -> Fixture {
+        let (shape, heads, depths) = ([PAGES, BLOCK, 192], 72, [192, 128]);
+        let values = Numbers::new(1).values(shape.iter().product(), dtype);
+        let k = tensor(&device, &shape, dtype, &values, Lie::Plain);
+        Fixture { device, v: k.clone(), k, dtype, heads, depths, is_latent: true }
     }
 
     fn cache(&self) -> Cache<'_> {
+        if self.is_latent {
+            return Cache::latent(self.k.view(), self.depths[1], None).unwrap();
+        }
         Cache::new(self.k.view(), self.v.view(), CacheLayout::Nhd, None).unwrap()
     }
 
@@ -50,7 +66,7 @@ impl Fixture {
     /// The query at a place of a sequence: the same wherever it stands.
     fn query(&self, sequence: &Sequence, place: usize) -> Vec<f64> {
         let seed = (sequence.first_page * 100_000 + place) as u64;
-        Numbers::new(seed).values(HEADS * DEPTH, self.dtype)
+        Numbers::new(seed).values(self.heads * self.depths[0], self.dtype)
     }
 
     /// Results and logarithms of sums of each sequence.
@@ -76,9 +92,9 @@ impl Fixture {
         }
         let tokens = *starts.last().unwrap() as usize;
         let starts_there = self.integers(&[starts.len()], &starts);
-        let q = tensor(&self.device, &[tokens, HEADS, DEPTH], self.dtype, &q, Lie::Plain);
-        let mut out = Tensor::empty(&self.device, &[tokens, HEADS, DEPTH], self.dtype).unwrap();
-        let mut lse = Tensor::empty(&self.device, &[tokens, HEADS], DType::F32).unwrap();
+        let q = tensor(&self.device, &[tokens, self.heads, self.depths[0]], self.dtype, &q, Lie::Plain);
+        let mut out = Tensor::empty(&self.device, &[tokens, self.heads, self.depths[1]], self.dtype).unwrap();
+        let mut lse = Tensor::empty(&self.device, &[tokens, self.heads], DType::F32).unwrap();
         let pages = Pages::Table { pages: table.view(), lens: lens.view() };
         let mut inputs = PagedInputs::new(q.view(), self.cache(), pages, keys_most);
         let most = batch.iter().map(|sequence| sequence.queries).max().unwrap();
@@ -92,7 +108,7 @@ impl Fixture {
         let rows = starts.windows(2).map(|bounds| bounds[0] as usize..bounds[1] as usize);
         rows.map(|rows| {
             let own = |values: &[f64], each: usize| values[rows.start * each..rows.end * each].to_vec();
-            (own(&out, HEADS * DEPTH), own(&lse, HEADS))
+            (own(&out, self.heads * self.depths[1]), own(&lse, self.heads))
         })
         .collect()
     }
@@ -105,8 +121,8 @@ const SPLIT_AND_ONE: Sequence = Sequence { keys: 513, queries: 1, first_page: 80
 
 #[test]
 fn the_bits_of_a_sequence_are_those_it_has_alone_whoever_joins_it() {
-    for dtype in [DType::BF16, DType::F32] {
-        let fixture = Fixture::new(device(), dtype);
+    let fixtures = [DType::BF16, DType::F32].map(|dtype| Fixture::new(device(), dtype));
+    for fixture in fixtures.into_iter().chain([Fixture::of_latents(device(), DType::BF16)]) {
         for window in [None, Some(600)] {
             for sequence in [LONG, SHORT, SPLIT_AND_ONE] {
                 let alone = fixture.run(&[sequence], sequence.keys, window).remove(0);
@@ -124,16 +140,21 @@ fn the_bits_of_a_sequence_are_those_it_has_alone_whoever_joins_it() {
 
 #[test]
 fn the_bits_of_a_query_are_those_it_has_alone_however_many_come_at_once() {
-    let fixture = Fixture::new(device(), DType::BF16);
-    for (keys, queries) in [(1100, 2), (300, 7), (514, 5), (9, 9)] {
+    let latents = Fixture::of_latents(device(), DType::F16);
+    let runs = [(1100, 2), (300, 7), (514, 5), (9, 9)].map(|run| (run, Fixture::new(device(), DType::BF16)));
+    for ((keys, queries), fixture) in runs.into_iter().chain([((1030, 3), latents)]) {
         let all = Sequence { keys, queries, first_page: 3 };
         let (together, lses) = fixture.run(&[SHORT, all], 1100, None).remove(1);
         for query in 0..queries {
             let one = Sequence { keys: keys + query + 1 - queries, queries: 1, ..all };
             let (alone, lse) = fixture.run(&[one], 1100, None).remove(0);
-            let row = HEADS * DEPTH;
+            let row = fixture.heads * fixture.depths[1];
             assert_eq!(together[query * row..][..row], alone, "query {query} of {queries} at {keys} keys");
-            assert_eq!(lses[query * HEADS..][..HEADS], lse, "query {query} of {queries} at {keys} keys");
+            assert_eq!(
+                lses[query * fixture.heads..][..fixture.heads],
+                lse,
+                "query {query} of {queries} at {keys} keys"
+            );
         }
     }
 }
