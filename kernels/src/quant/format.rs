@@ -95,17 +95,20 @@ impl Format {
 /// What a number between two whole ones becomes. Small floats always round to nearest, ties to even.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Rounding {
-    /// The nearest, ties away from zero: Burn's.
+    /// The nearest, ties away from zero: Burn 0.22's.
     Away,
     /// The nearest, ties to even.
     Even,
+    /// As `Even`, of a quotient: what is rounded, small floats too, was divided by its scale instead of multiplied by the scale's
+    /// reciprocal. Burn 0.23's.
+    EvenQuotient,
 }
 
 impl Rounding {
     pub(crate) const fn c_type(self) -> &'static str {
         match self {
             Rounding::Away => "RoundAway",
-            Rounding::Even => "RoundEven",
+            Rounding::Even | Rounding::EvenQuotient => "RoundEven",
         }
     }
 }

@@ -5,10 +5,11 @@
 // Block  : (256, 1, 1)
 // Needs  : words < 2^31; x is apart from codes; VECTOR only where a word's elements are neighbours, whole and aligned
 //                                                                         checked by the launcher
-// Numeric: x as f32, times the f32 reciprocal of global * scale, then `Format::encode`; what a word has beyond the axis is 0;
+// Numeric: x as f32, times the f32 reciprocal of global * scale or divided by it, then `Format::encode`; what a word has beyond the axis is 0;
 //          a whole number alone in its word is sign-extended
 //
-// Macros : QUANT_X, the elements; QUANT_WORD; QUANT_PER codes in a word; QUANT_FORMAT; QUANT_ROUND, RoundAway or RoundEven
+// Macros : QUANT_X, the elements; QUANT_WORD; QUANT_PER codes in a word; QUANT_FORMAT; QUANT_ROUND, RoundAway or RoundEven;
+//          QUANT_DIVIDED, whether by a division
 using namespace rf;
 
 typedef Format<QUANT_FORMAT> Code;
@@ -51,8 +52,9 @@ extern "C" __global__ __launch_bounds__(256) void quantise(QuantiseArgs g) {
 #pragma unroll
     for (int i = 0; i < QUANT_PER; ++i) {
         u32 last = at.last + i < g.walk.last_extent ? at.last + i : at.last;
-        float inverse = 1.0f / (global * scale_at(g.walk, g.scales, at, last));
-        u32 code = Code::encode<QUANT_ROUND>(x[i] * inverse, g.least, g.most);
+        float scale = global * scale_at(g.walk, g.scales, at, last);
+        float scaled = QUANT_DIVIDED ? x[i] / scale : x[i] * (1.0f / scale);
+        u32 code = Code::encode<QUANT_ROUND>(scaled, g.least, g.most);
         word |= code << (i * Code::BITS);
     }
     // Alone in its byte a whole number keeps its sign.

@@ -17,13 +17,13 @@ pub struct Coding<'a> {
     pub layout: &'a CodeLayout,
     /// `None` stands for a scale of 1.
     pub scales: Option<&'a Scales<'a>>,
-    /// Of whole numbers.
+    /// Of whole numbers, and whether scales divide.
     pub rounding: Rounding,
     /// Whether whole numbers keep to a range that is the same on both sides of 0.
     pub symmetric: bool,
 }
 
-/// Codes of `x` for given scales: `words = encode(x · (1 / (global · scale)))`.
+/// Codes of `x` for given scales: `words = encode(x · (1 / (global · scale)))`, or of the quotient as [`Coding`] says.
 ///
 /// # Shapes
 /// `x` any; `words` what the layout makes of it. Any strides.
@@ -112,6 +112,7 @@ pub(crate) fn source(key: QuantiseKey) -> Source {
         ("QUANT_PER", per.as_str()),
         ("QUANT_FORMAT", key.format.number()),
         ("QUANT_ROUND", key.rounding.c_type()),
+        ("QUANT_DIVIDED", if key.rounding == Rounding::EvenQuotient { "1" } else { "0" }),
     ];
     Source::new("quantise", include_str!("quantise.hip"), &defines)
 }

@@ -30,12 +30,12 @@ pub(crate) fn sources(arch: Arch, x: DType) -> impl Iterator<Item = Row> {
     all.into_iter()
 }
 
-/// Every format in whole words and the integers of 8 bits one by one, both roundings in turn.
+/// Every format in whole words and the integers of 8 bits one by one, all roundings in turn.
 fn codes(arch: Arch, x: DType) -> Vec<Row> {
     let mut all = Vec::new();
     let words = Format::ALL.map(|format| (format, DType::U32, 32 / format.bits()));
     for (turn, (format, word, per)) in words.into_iter().chain([(Format::I8, DType::U8, 1)]).enumerate() {
-        let rounding = if turn % 2 == 0 { Rounding::Away } else { Rounding::Even };
+        let rounding = [Rounding::Away, Rounding::Even, Rounding::EvenQuotient][turn % 3];
         all.push(("quantise", quantise::source(quantise::QuantiseKey { x, word, per, format, rounding })));
         all.push(("dequantise", dequantise::source(dequantise::DequantiseKey { x, word, per, format })));
     }

@@ -46,7 +46,7 @@ fn encode(format: Format, x: f32, rounding: Rounding, symmetric: bool) -> u32 {
         let [least, most] = format.range(symmetric);
         let whole = match rounding {
             Rounding::Away => x.round(),
-            Rounding::Even => x.round_ties_even(),
+            Rounding::Even | Rounding::EvenQuotient => x.round_ties_even(),
         };
         return whole.clamp(least, most) as i32 as u32 & mask;
     }
@@ -194,7 +194,7 @@ fn codes_are_the_oracles_for_blocks_packings_scales_and_strides() {
             let two_level = step % 2 == 1;
             let own = Scales { view: scale_tensor.view(), kind, block, global: two_level.then(|| global.view()) };
             let mut words = Tensor::empty(&device, &layout.words_shape(shape, word), word).unwrap();
-            let rounding = Rounding::Away;
+            let rounding = [Rounding::Away, Rounding::EvenQuotient][step];
             quantise(
                 device.stream(),
                 x.view(),
@@ -208,7 +208,9 @@ fn codes_are_the_oracles_for_blocks_packings_scales_and_strides() {
             for (n, (at, back)) in coordinates(shape).zip(read(&back)).enumerate() {
                 let cell = at.iter().zip(block).zip(&grid).fold(0, |cell, ((at, b), g)| cell * g + at / b);
                 let scale = (if two_level { 1.5 } else { 1.0f32 }) * scales[if whole { 0 } else { cell }] as f32;
-                let want = encode(format, values[n] as f32 * (1.0 / scale), rounding, false);
+                let x = values[n] as f32;
+                let scaled = if rounding == Rounding::EvenQuotient { x / scale } else { x * (1.0 / scale) };
+                let want = encode(format, scaled, rounding, false);
                 assert_eq!(codes[n], want, "{what} at {at:?}");
                 let value = f64::from(scale * decode(format, want) as f32);
                 let value = match dtype {
