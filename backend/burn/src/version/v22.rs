@@ -5,6 +5,7 @@ use burn_backend::ops::{AttentionModuleOptions, InterpolateOptions};
 use burn_backend::{DeviceId, TensorMetadata};
 use burn_ir::{BackendIr, TensorIr};
 use burn_router::RouterClient;
+use rocfire_kernels::quant::Rounding;
 
 use crate::error::{Error, OrPanic, Result};
 use crate::fusion::handles::Handles;
@@ -25,8 +26,16 @@ pub(crate) fn burn_device(device: RocmDevice) -> BurnDevice {
     device
 }
 
+/// What a number between two codes becomes.
+pub(crate) const CODES_ROUND: Rounding = Rounding::Away;
+
+/// How many windows there are along an axis where the first one is larger than the padded input, by so many elements.
+pub(crate) fn windows_beyond(_lacking: usize, _stride: usize, ceil: bool) -> Option<usize> {
+    Some(usize::from(ceil))
+}
+
 /// Whether the corners of the images fall together.
-pub(crate) fn aligns_corners(options: &InterpolateOptions) -> Result<bool> {
+pub(crate) fn aligns_corners(options: &InterpolateOptions, _x: &[usize], _y: &[usize]) -> Result<bool> {
     Ok(options.align_corners)
 }
 

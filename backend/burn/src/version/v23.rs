@@ -9,6 +9,7 @@ use cubecl_hip::AmdDevice;
 use rocfire_arch::Arch;
 use rocfire_fusion::{Binary, Compare, Scalar, Term, Unary};
 use rocfire_hal::{DType, DeviceId, DriverKind, Error as HalError, Tensor};
+use rocfire_kernels::quant::Rounding;
 
 use crate::attention::{AttentionOps, AttentionParams, AttentionTensors, takes_depth};
 use crate::error::{OrPanic, Result};
@@ -62,11 +63,21 @@ impl From<RocmDevice> for BurnDevice {
     }
 }
 
-/// Whether the corners of the images fall together.
+/// What a number between two codes becomes.
+pub(crate) const CODES_ROUND: Rounding = Rounding::EvenQuotient;
+
+/// How many windows there are along an axis where the first one is larger than the padded input, by so many elements: Burn refuses
+/// none at all.
+pub(crate) fn windows_beyond(lacking: usize, stride: usize, ceil: bool) -> Option<usize> {
+    (ceil && lacking < stride).then_some(1)
+}
+
+/// Whether the corners of the images fall together, for the shapes of an image and of the resized one.
 ///
 /// # Errors
-/// For another transform of coordinates, rounding or spline than those of the modes' defaults.
-pub(crate) fn aligns_corners(options: &InterpolateOptions) -> Result<bool> {
+/// For another transform of coordinates, rounding or spline than those of the modes' defaults, and for a factor that is not the ratio
+/// of the sizes, where the corners do not fall together: coordinates follow the sizes here.
+pub(crate) fn aligns_corners(options: &InterpolateOptions, x: &[usize], y: &[usize]) -> Result<bool> {
     let usual = InterpolateOptions::new(options.mode);
     let is_nearest = matches!(options.mode, InterpolateMode::Nearest | InterpolateMode::NearestExact);
     let transform = match options.coordinate_transform {
@@ -77,12 +88,14 @@ pub(crate) fn aligns_corners(options: &InterpolateOptions) -> Result<bool> {
     };
     let rounds = !is_nearest || options.nearest_mode == usual.nearest_mode;
     let splines = options.mode != InterpolateMode::Bicubic || options.cubic_options == CubicOptions::default();
+    let is_ratio = |(factor, (&x, &y)): (f32, (&usize, &usize))| x as f64 * f64::from(factor) == y as f64;
+    let sizes = || x.iter().zip(y).skip(2);
+    let follows = options.scale_factor.is_none_or(|factors| factors.into_iter().zip(sizes()).all(is_ratio));
     match transform {
-        Some(aligned) if rounds && splines => Ok(aligned),
+        Some(aligned) if rounds && splines && (aligned || follows) => Ok(aligned),
         _ => {
-            let got = format!("{options:?}");
-            Err(HalError::shape("interpolate", "options", "a transform, rounding and spline of the defaults", got)
-                .into())
+            let expected = "a transform, rounding and spline of the defaults, and no factor but the ratio of the sizes";
+            Err(HalError::shape("interpolate", "options", expected, format!("{options:?}")).into())
         }
     }
 }

@@ -12,7 +12,8 @@ use crate::version::aligns_corners;
 pub(crate) fn forward(x: &Tensor, size: [usize; 2], options: &InterpolateOptions) -> Result<Tensor> {
     let &[batch, channels, ..] = require_images(x)?;
     let mut y = memory::empty(x.device(), &[batch, channels, size[0], size[1]], x.dtype())?;
-    kernel::interpolate(x.device().stream(), x.view(), mode(options), aligns_corners(options)?, y.view_mut())?;
+    let aligned = aligns_corners(options, x.shape(), y.shape())?;
+    kernel::interpolate(x.device().stream(), x.view(), mode(options), aligned, y.view_mut())?;
     Ok(y)
 }
 
@@ -20,8 +21,8 @@ pub(crate) fn forward(x: &Tensor, size: [usize; 2], options: &InterpolateOptions
 pub(crate) fn backward(x: &Tensor, grad: &Tensor, options: &InterpolateOptions) -> Result<Tensor> {
     require_images(x)?;
     let mut x_grad = memory::empty(x.device(), x.shape(), grad.dtype())?;
-    let stream = x.device().stream();
-    kernel::interpolate_gradient(stream, grad.view(), mode(options), aligns_corners(options)?, x_grad.view_mut())?;
+    let aligned = aligns_corners(options, x.shape(), grad.shape())?;
+    kernel::interpolate_gradient(x.device().stream(), grad.view(), mode(options), aligned, x_grad.view_mut())?;
     Ok(x_grad)
 }
 

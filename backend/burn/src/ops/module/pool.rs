@@ -5,6 +5,7 @@ use rocfire_kernels::pool::{self as kernel, Nan, PoolParams};
 
 use crate::error::Result;
 use crate::ops::memory;
+use crate::version::windows_beyond;
 
 /// Axis of the rows in `[batch, channels, height, width]`; the first spatial axis of volumes too.
 const SPATIAL: usize = 2;
@@ -38,20 +39,24 @@ impl<const N: usize> Windows<N> {
         }
         let mut shape = x.shape().to_vec();
         for axis in 0..N {
-            shape[SPATIAL + axis] = self.outputs(axis, x.shape()[SPATIAL + axis]);
+            let input = x.shape()[SPATIAL + axis];
+            let larger =
+                || HalError::shape(op, "kernel", "no larger than the padded input", format!("{:?}", self.kernel));
+            shape[SPATIAL + axis] = self.outputs(axis, input).ok_or_else(larger)?;
         }
         Ok(shape)
     }
 
-    fn outputs(&self, axis: usize, input: usize) -> usize {
+    fn outputs(&self, axis: usize, input: usize) -> Option<usize> {
         let (stride, padding) = (self.stride[axis], self.padding[axis]);
         let reach = self.dilation[axis] * (self.kernel[axis] - 1) + 1;
-        let Some(free) = (input + 2 * padding).checked_sub(reach) else { return usize::from(self.ceil) };
+        let padded = input + 2 * padding;
+        let Some(free) = padded.checked_sub(reach) else { return windows_beyond(reach - padded, stride, self.ceil) };
         if !self.ceil {
-            return free / stride + 1;
+            return Some(free / stride + 1);
         }
         let outputs = free.div_ceil(stride) + 1;
-        if (outputs - 1) * stride >= input + padding { outputs - 1 } else { outputs }
+        Some(if (outputs - 1) * stride >= input + padding { outputs - 1 } else { outputs })
     }
 }
 

@@ -3,12 +3,13 @@
 use burn_backend::quantization::{QuantScheme, QuantValue, ScaleDtype};
 use burn_std::quantization::global_scale_dtype;
 use rocfire_hal::{DType, Error as HalError, Tensor};
-use rocfire_kernels::quant::{self, PeakRule, Rounding, Scales};
+use rocfire_kernels::quant::{self, PeakRule, Scales};
 
 use super::scheme;
 use crate::convert::to_shape;
 use crate::error::Result;
 use crate::ops::memory;
+use crate::version::CODES_ROUND;
 use crate::{RocmQTensor, RocmTensor};
 
 /// Burn's blocks are whole: a shape that is not a number of them is refused.
@@ -28,7 +29,7 @@ fn words(x: &Tensor, scheme: &QuantScheme, scales: Option<&Scales<'_>>) -> Resul
     quant::quantise(
         x.device().stream(),
         x.view(),
-        &quant::Coding { layout: &layout, scales, rounding: Rounding::Away, symmetric },
+        &quant::Coding { layout: &layout, scales, rounding: CODES_ROUND, symmetric },
         words.view_mut(),
     )?;
     Ok(words)
