@@ -135,7 +135,7 @@ fn check(what: &str, ours: Program<Fused>, theirs: Program<Flex>, recognised: bo
     for run in ["made", "found"] {
         let given = Given::<Fused>::new(&device, DType::F32);
         let (before, known) = (attentions(), plans().len());
-        let (results, count) = launches(&device, || ours(given));
+        let (results, count) = launches(|| ours(given));
         let made: Vec<String> = plans()[known..].iter().map(ToString::to_string).collect();
         let made = made.concat();
         assert_eq!(attentions() - before, u64::from(recognised), "{what}, {run}: plans of attention\n{made}");
@@ -192,10 +192,11 @@ fn scores_that_are_read_elsewhere_are_products_and_a_softmax() {
 fn a_fill_that_leaves_a_weight_runs_without_the_kernel() {
     let (device, _guard) = device();
     let given = Given::new(&device, DType::F32);
-    let (ours, count) = launches(&device, || shallow::<Fused>(given));
+    let (ours, count) = launches(|| shallow::<Fused>(given));
     assert_eq!(count, 3, "product, softmax, product");
     let ours = data::<Fused>(ours);
-    let eager = data::<rocfire_burn::Rocm>(shallow::<rocfire_burn::Rocm>(Given::new(&device, DType::F32)));
+    let eager =
+        data::<rocfire_burn::Rocm>(shallow::<rocfire_burn::Rocm>(Given::new(&crate::check::device(), DType::F32)));
     compare("shallow, eager", &ours, &eager, EXACT);
     compare("shallow, flex", &ours, &data::<Flex>(shallow::<Flex>(Given::new(&FlexDevice, DType::F32))), NEAR);
 }
@@ -226,7 +227,7 @@ fn training_is_products_and_one_launch_for_each_softmax() {
     let (device, _guard) = device();
     let expected = data::<Flex>(trained::<Flex>(&FlexDevice));
     let (before, known) = (attentions(), plans().len());
-    let (results, count) = launches(&device, || trained::<Fused>(&device));
+    let (results, count) = launches(|| trained::<Fused>(&device));
     let made: Vec<String> = plans()[known..].iter().map(ToString::to_string).collect();
     let made = made.concat();
     compare("trained", &data::<Fused>(results), &expected, NEAR);

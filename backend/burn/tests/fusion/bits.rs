@@ -6,18 +6,20 @@ use burn_std::{FloatDType, IndexingUpdateOp, IntDType};
 
 use crate::check::{bool, bools, f32s, float, given, int, ints, numbers};
 use crate::harness::device;
+use crate::version;
 
 /// Runs a program on `Fused` and on `Rocm`, compares every byte, and gives the results.
 macro_rules! bits {
     ($device:ident => $body:expr) => {{
-        let (device, _guard) = device();
-        let $device = &device;
+        let (device, _guard) = device::<rocfire_burn::RocmDevice>();
         let fused: Vec<TensorData> = {
             type B = rocfire_burn::Fused;
+            let $device = &device.burn();
             $body
         };
         let eager: Vec<TensorData> = {
             type B = rocfire_burn::Rocm;
+            let $device = &device;
             $body
         };
         for (number, (fused, eager)) in fused.iter().zip(&eager).enumerate() {
@@ -87,7 +89,7 @@ fn bools_brought_to_one_place_of_a_row_are_joined_by_or() {
         let x = B::bool_not(bools::<B>(&[3, 4], 1, device));
         let places = ints::<B>(&[0, 3, 2], &[3, 1], DType::I64, device);
         let values = B::bool_not(bools::<B>(&[3, 1], 2, device));
-        vec![bool::<B>(B::bool_scatter_or(1, x.clone(), places, values.clone())), bool::<B>(x), bool::<B>(values)]
+        vec![bool::<B>(version::bool_scatter_or::<B>(1, x.clone(), places, values.clone())), bool::<B>(x), bool::<B>(values)]
     });
     let [joined, x, values] = [0, 1, 2].map(|at| numbers(&results[at]));
     for row in 0..3 {

@@ -137,7 +137,7 @@ macro_rules! check {
         {
             let (device, _guard) = device();
             let made = inputs::<Fused>(&device);
-            let (_results, count) = launches(&device, || $name::<Fused>(&made));
+            let (_results, count) = launches(|| $name::<Fused>(&made));
             let plans: String = rocfire_burn::plans().iter().map(ToString::to_string).collect();
             assert_eq!(count, $launches, "launches of {}; plans so far:\n{plans}", stringify!($name));
         }
@@ -184,7 +184,7 @@ fn results_with_channels_innermost_have_the_same_bits() {
         let made = stem_inputs::<Fused>(&device);
         Fused::sync(&device).unwrap();
         // Two copies fill the channels of the image and its weight up, the last weight is packed; nothing else is laid out anew.
-        let (_results, count) = launches(&device, || stem::<Fused>(&made));
+        let (_results, count) = launches(|| stem::<Fused>(&made));
         assert!(count <= 8, "{count} launches");
     }
     same!("stem", EXACT, device => stem::<B>(&stem_inputs::<B>(device)).into_iter().map(float::<B>).collect());

@@ -22,7 +22,7 @@ fn gelu<B: Backend>(x: FloatTensor<B>) -> FloatTensor<B> {
 fn gelu_is_one_launch() {
     let (device, _guard) = device();
     let x = f32s::<Fused>(&[3, 5, 8], 1, &device);
-    let (_y, count) = launches(&device, || gelu::<Fused>(x));
+    let (_y, count) = launches(|| gelu::<Fused>(x));
     assert_eq!(count, 1);
 }
 
@@ -64,7 +64,7 @@ fn mixed_chain_with_two_outputs_is_one_launch() {
     let x = f32s::<Fused>(&[6, 10], 1, &device);
     let bias = f32s::<Fused>(&[1, 10], 2, &device);
     let transposed = f32s::<Fused>(&[10, 6], 3, &device);
-    let (_y, count) = launches(&device, || mixed::<Fused>(x, bias, transposed));
+    let (_y, count) = launches(|| mixed::<Fused>(x, bias, transposed));
     assert_eq!(count, 1);
 }
 
@@ -90,7 +90,7 @@ fn a_chain_goes_on_through_reshapes_and_transpositions() {
     let (device, _guard) = device();
     let x = f32s::<Fused>(&[10, 12], 1, &device);
     let bias = f32s::<Fused>(&[12], 2, &device);
-    let (_y, count) = launches(&device, || heads::<Fused>(x, bias));
+    let (_y, count) = launches(|| heads::<Fused>(x, bias));
     assert_eq!(count, 1);
     drop(_guard);
     same!("heads", EXACT, device => vec![float::<B>(heads::<B>(f32s::<B>(&[10, 12], 1, device), f32s::<B>(&[12], 2, device)))]);
@@ -107,7 +107,7 @@ fn branches<B: Backend>(x: FloatTensor<B>, y: FloatTensor<B>) -> FloatTensor<B> 
 fn branches_with_merged_axes_meet_in_one_launch() {
     let (device, _guard) = device();
     let (x, y) = (f32s::<Fused>(&[2, 5, 4], 1, &device), f32s::<Fused>(&[10, 4], 2, &device));
-    let (_z, count) = launches(&device, || branches::<Fused>(x, y));
+    let (_z, count) = launches(|| branches::<Fused>(x, y));
     assert_eq!(count, 1);
     drop(_guard);
     same!("branches", EXACT, device => {
@@ -126,7 +126,7 @@ fn views_of_inputs_cost_no_launch() {
     }
     let (device, _guard) = device();
     let x = f32s::<Fused>(&[6, 7], 1, &device);
-    let (_y, count) = launches(&device, || program::<Fused>(x));
+    let (_y, count) = launches(|| program::<Fused>(x));
     assert_eq!(count, 1);
     drop(_guard);
     same!("views", EXACT, device => vec![float::<B>(program::<B>(f32s::<B>(&[6, 7], 1, device)))]);
@@ -175,7 +175,7 @@ fn special_floats_are_those_of_their_operations() {
 fn empty_tensors_launch_nothing() {
     let (device, _guard) = device();
     let x = f32s::<Fused>(&[0, 4], 1, &device);
-    let (y, count) = launches(&device, || gelu::<Fused>(x));
+    let (y, count) = launches(|| gelu::<Fused>(x));
     assert_eq!(count, 0);
     assert_eq!(float::<Fused>(y).shape()[..], [0, 4]);
 }

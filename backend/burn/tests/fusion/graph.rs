@@ -4,17 +4,17 @@ use burn_backend::ops::FloatTensorOps;
 use burn_backend::tensor::FloatTensor;
 use burn_backend::{Backend, Distribution, TensorData, read_sync};
 use burn_std::FloatDType;
-use rocfire_burn::{Fused, RocmDevice};
+use rocfire_burn::{BurnDevice, Fused, RocmDevice};
 
 use crate::check::{f32s, float};
 
 /// A device that no other test launches on: what they launched would be recorded, too.
-fn device() -> RocmDevice {
-    RocmDevice::emulated("gfx90a").unwrap()
+fn device() -> BurnDevice {
+    RocmDevice::emulated("gfx90a").unwrap().burn()
 }
 
 /// A product, what dropout leaves of it, and both.
-fn forward(x: &FloatTensor<Fused>, w: &FloatTensor<Fused>, device: &RocmDevice) -> [FloatTensor<Fused>; 2] {
+fn forward(x: &FloatTensor<Fused>, w: &FloatTensor<Fused>, device: &BurnDevice) -> [FloatTensor<Fused>; 2] {
     let product = Fused::float_matmul(x.clone(), w.clone());
     let kept = Distribution::Bernoulli(0.5);
     let mask = Fused::float_random([8, 16].into(), kept, device, FloatDType::F32);
@@ -53,7 +53,7 @@ fn a_replayed_forward_gives_the_same_product_and_another_mask() {
 
 #[test]
 fn a_read_while_a_graph_is_recorded_is_an_error_that_says_so() {
-    let device = &RocmDevice::emulated("gfx950").unwrap();
+    let device = &RocmDevice::emulated("gfx950").unwrap().burn();
     let x = f32s::<Fused>(&[8, 32], 1, device);
     let y = Fused::float_exp(x.clone());
     Fused::sync(device).unwrap();

@@ -28,4 +28,7 @@ mod report;
 mod rows;
 mod threads;
 mod training;
+#[path = "../version/mod.rs"]
+#[allow(dead_code)]
+mod version;
 mod views;

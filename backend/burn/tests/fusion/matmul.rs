@@ -82,7 +82,7 @@ macro_rules! check {
         {
             let (device, _guard) = device();
             let made = inputs::<Fused>(&device);
-            let (_results, count) = launches(&device, || $name::<Fused>(&device, &made));
+            let (_results, count) = launches(|| $name::<Fused>(&device, &made));
             assert_eq!(count, $launches, "launches of {}", stringify!($name));
         }
         same!(stringify!($name), EXACT, device => run::<B>($name::<B>, device));

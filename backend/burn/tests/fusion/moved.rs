@@ -194,7 +194,7 @@ fn computed_values_are_read_elsewhere_in_one_launch() {
     let mut wrong = Vec::new();
     for (program, shape, most) in PROGRAMS {
         let x = f32s::<Fused>(shape, 1, &device);
-        let (_y, count) = launches(&device, || run::<Fused>(program, x, &device));
+        let (_y, count) = launches(|| run::<Fused>(program, x, &device));
         if count != most {
             wrong.push(format!("{program:?}: {count} launches, not {most}"));
         }
@@ -207,7 +207,7 @@ fn computed_values_elsewhere_are_those_of_their_operations() {
     let (device, _guard) = device();
     for (program, shape, _) in PROGRAMS {
         let fused = data::<Fused>(program, shape, &device);
-        compare(&format!("{program:?}"), &fused, &data::<Rocm>(program, shape, &device), EXACT);
+        compare(&format!("{program:?}"), &fused, &data::<Rocm>(program, shape, &crate::check::device()), EXACT);
         compare(&format!("{program:?} on Flex"), &fused, &data::<Flex>(program, shape, &FlexDevice), SUMS);
     }
 }
@@ -220,6 +220,6 @@ fn a_selection_along_an_axis_between_others_is_beside_what_is_made_of_its_indice
         vec![float::<B>(y), int::<B>(next)]
     }
     let (device, _guard) = device();
-    compare("fused", &program::<Fused>(&device), &program::<Rocm>(&device), EXACT);
+    compare("fused", &program::<Fused>(&device), &program::<Rocm>(&crate::check::device()), EXACT);
     compare("on Flex", &program::<Fused>(&device), &program::<Flex>(&FlexDevice), EXACT);
 }

@@ -82,20 +82,20 @@ fn bits_are_those_of_what_is_stored_wide() {
 }
 
 /// The bytes that tensors hold on the device.
-fn held(device: &rocfire_burn::RocmDevice) -> u64 {
-    Fused::sync(device).unwrap();
-    device.open().unwrap().memory().live_bytes
+fn held() -> u64 {
+    Fused::sync(&crate::check::device()).unwrap();
+    crate::check::device::<rocfire_burn::RocmDevice>().open().unwrap().memory().live_bytes
 }
 
 #[test]
 fn what_kernels_read_takes_half_the_memory_until_another_reads_it() {
     let (device, _guard) = device();
     let made = inputs::<Fused>(&device);
-    let before = held(&device);
+    let before = held();
     let mut results = rows::<Fused>(&made);
     let elements = 37 * 29;
     let (y, exponentials) = (results.pop().unwrap(), results.pop().unwrap());
-    let beside = held(&device) - before;
+    let beside = held() - before;
     assert!(
         (6 * elements..15 * elements / 2).contains(&beside),
         "{beside} bytes for {elements} elements of 2 and of 4 bytes"
@@ -103,9 +103,9 @@ fn what_kernels_read_takes_half_the_memory_until_another_reads_it() {
     // Burn sees the type that it asked for, and a product that comes later reads that.
     assert_eq!(y.dtype(), DType::F32);
     drop(exponentials);
-    let (product, count) = launches(&device, || matmul::<Fused>(y.clone(), made[2].clone()));
+    let (product, count) = launches(|| matmul::<Fused>(y.clone(), made[2].clone()));
     assert_eq!(count, 2, "one that widens it, and the product");
-    let (again, count) = launches(&device, || matmul::<Fused>(y.clone(), made[2].clone()));
+    let (again, count) = launches(|| matmul::<Fused>(y.clone(), made[2].clone()));
     assert_eq!(count, 1, "it was widened once and for all");
     assert_eq!(float::<Fused>(product), float::<Fused>(again));
 }
@@ -115,12 +115,12 @@ fn what_is_read_by_a_product_or_by_nobody_is_stored_wide() {
     let (device, _guard) = device();
     let made = inputs::<Fused>(&device);
     // The product, the second product, the sum: nothing widens it by itself.
-    let (_results, count) = launches(&device, || multiplied::<Fused>(&made));
+    let (_results, count) = launches(|| multiplied::<Fused>(&made));
     assert_eq!(count, 3);
-    let before = held(&device);
+    let before = held();
     let y = wide::<Fused>(matmul::<Fused>(made[0].clone(), made[1].clone()));
-    assert!(held(&device) - before >= 4 * 37 * 29);
-    let (_data, count) = launches(&device, || float::<Fused>(y));
+    assert!(held() - before >= 4 * 37 * 29);
+    let (_data, count) = launches(|| float::<Fused>(y));
     assert_eq!(count, 0, "it is read as it lies");
 }
 

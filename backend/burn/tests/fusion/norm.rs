@@ -48,9 +48,9 @@ fn a_trained_normalisation_is_one_launch_each_way() {
     let (device, _guard) = device();
     for shape in SHAPES {
         let x = f32s::<Fused>(shape, 1, &device);
-        let (_y, count) = launches(&device, || trained::<Fused>(x, shape, &device));
+        let (_y, count) = launches(|| trained::<Fused>(x, shape, &device));
         assert_eq!(count, 1, "forwards, {shape:?}");
-        let (_y, count) = launches(&device, || backwards::<Fused>(shape, &device));
+        let (_y, count) = launches(|| backwards::<Fused>(shape, &device));
         assert_eq!(count, 1, "backwards, {shape:?}");
     }
 }
@@ -60,12 +60,21 @@ fn a_trained_normalisation_is_that_of_its_operations() {
     let (device, _guard) = device();
     for shape in SHAPES {
         let fused = data::<Fused>(trained::<Fused>(f32s::<Fused>(shape, 1, &device), shape, &device));
-        let eager = data::<Rocm>(trained::<Rocm>(f32s::<Rocm>(shape, 1, &device), shape, &device));
+        let eager = data::<Rocm>(trained::<Rocm>(
+            f32s::<Rocm>(shape, 1, &crate::check::device()),
+            shape,
+            &crate::check::device(),
+        ));
         compare(&format!("forwards {shape:?}"), &fused, &eager, EXACT);
         let flex = data::<Flex>(trained::<Flex>(f32s::<Flex>(shape, 1, &FlexDevice), shape, &FlexDevice));
         compare(&format!("forwards {shape:?} on Flex"), &fused, &flex, NEAR);
         let fused = data::<Fused>(backwards::<Fused>(shape, &device));
-        compare(&format!("backwards {shape:?}"), &fused, &data::<Rocm>(backwards::<Rocm>(shape, &device)), EXACT);
+        compare(
+            &format!("backwards {shape:?}"),
+            &fused,
+            &data::<Rocm>(backwards::<Rocm>(shape, &crate::check::device())),
+            EXACT,
+        );
         let flex = data::<Flex>(backwards::<Flex>(shape, &FlexDevice));
         compare(&format!("backwards {shape:?} on Flex"), &fused, &flex, NEAR);
     }
@@ -84,7 +93,7 @@ fn images_that_lie_otherwise_are_normalised_too() {
     let (device, _guard) = device();
     for (axes, lies) in [([0, 3, 1, 2], [4, 5, 6, 3]), ([1, 0, 2, 3], [3, 4, 5, 6]), ([2, 0, 3, 1], [3, 5, 4, 6])] {
         let fused = program::<Fused>(axes, &lies, &device);
-        compare(&format!("{axes:?}"), &fused, &program::<Rocm>(axes, &lies, &device), EXACT);
+        compare(&format!("{axes:?}"), &fused, &program::<Rocm>(axes, &lies, &crate::check::device()), EXACT);
     }
 }
 
@@ -106,9 +115,9 @@ fn large_images_are_normalised_in_several_launches() {
     for (lies, axes, most) in
         [([6, 16, 57, 56], [0, 1, 2, 3], 5), ([6, 57, 56, 16], [0, 3, 1, 2], 8), ([6, 57, 49, 17], [0, 3, 1, 2], 8)]
     {
-        let (fused, count) = launches(&device, || both_ways::<Fused>(&lies, axes, &device));
+        let (fused, count) = launches(|| both_ways::<Fused>(&lies, axes, &device));
         assert_eq!(count, most, "{lies:?}");
-        let eager = data::<Rocm>(both_ways::<Rocm>(&lies, axes, &device));
+        let eager = data::<Rocm>(both_ways::<Rocm>(&lies, axes, &crate::check::device()));
         compare(&format!("{lies:?} {axes:?}"), &data::<Fused>(fused), &eager, EXACT);
     }
 }
@@ -124,10 +133,10 @@ fn what_broadcasts_over_a_side_of_the_row_joins() {
         vec![B::float_mul(scaled, B::float_recip(sum.clone())), sum]
     }
     let (device, _guard) = device();
-    let (_y, count) = launches(&device, || program::<Fused>(&device));
+    let (_y, count) = launches(|| program::<Fused>(&device));
     assert_eq!(count, 1);
     let fused = data::<Fused>(program::<Fused>(&device));
-    compare("sides", &fused, &data::<Rocm>(program::<Rocm>(&device)), NEAR);
+    compare("sides", &fused, &data::<Rocm>(program::<Rocm>(&crate::check::device())), NEAR);
     compare("sides on Flex", &fused, &data::<Flex>(program::<Flex>(&FlexDevice)), NEAR);
 }
 
@@ -146,7 +155,7 @@ fn a_gradient_through_a_normalisation_is_few_launches() {
         Autodiff::<B>::grad(&x, &Autodiff::<B>::backward(loss)).unwrap()
     }
     let (device, _guard) = device();
-    let (fused, count) = launches(&device, || gradient::<Fused>(&device));
+    let (fused, count) = launches(|| gradient::<Fused>(&device));
     assert!(count <= 4, "{count} launches");
     compare("gradient", &[float::<Fused>(fused)], &[float::<Flex>(gradient::<Flex>(&FlexDevice))], NEAR);
 }

@@ -2,15 +2,15 @@
 //! programs that compute beyond what they use are told of nothing.
 
 use burn_backend::tensor::{FloatTensor, IntTensor};
-use burn_backend::{Backend, DType, Scalar, TensorData, read_sync};
+use burn_backend::{Backend, BackendTypes, DType, Scalar, TensorData, read_sync};
 use burn_std::IndexingUpdateOp;
 use rocfire_burn::{Fused, Rocm, RocmDevice};
 
 use crate::check::{EXACT, compare, f32s, float, ints};
 
 /// A device that no other test uses: reports go to whoever reads next.
-fn own(number: u16) -> RocmDevice {
-    format!("emulated:gfx942:{number}").parse().unwrap()
+fn own<D: From<RocmDevice>>(number: u16) -> D {
+    format!("emulated:gfx942:{number}").parse::<RocmDevice>().unwrap().into()
 }
 
 /// An index in the last place of a list, after zeros.
@@ -20,7 +20,7 @@ struct Index {
 }
 
 impl Index {
-    fn list<B: Backend<Device = RocmDevice>>(&self, shape: &[usize], device: &RocmDevice) -> IntTensor<B> {
+    fn list<B: Backend>(&self, shape: &[usize], device: &B::Device) -> IntTensor<B> {
         let mut all = vec![0; shape.iter().product()];
         *all.last_mut().unwrap() = self.value;
         ints::<B>(&all, shape, self.dtype, device)
@@ -28,9 +28,9 @@ impl Index {
 }
 
 /// An operator's name in a report, the extent of its axis, and what follows it in a program of `[6, 4]` elements.
-type Program<B> = (&'static str, i64, fn(FloatTensor<B>, &Index, &RocmDevice) -> FloatTensor<B>);
+type Program<B> = (&'static str, i64, fn(FloatTensor<B>, &Index, &<B as BackendTypes>::Device) -> FloatTensor<B>);
 
-fn programs<B: Backend<Device = RocmDevice>>() -> Vec<Program<B>> {
+fn programs<B: Backend>() -> Vec<Program<B>> {
     vec![
         ("gather", 6, |x, index, device| B::float_tanh(B::float_gather(0, x, index.list::<B>(&[2, 4], device)))),
         ("select", 6, |x, index, device| B::float_neg(B::float_select(x, 0, index.list::<B>(&[3], device)))),
@@ -79,7 +79,7 @@ fn outside(extent: i64) -> Vec<Index> {
     wide.into_iter().chain(narrow).chain([small]).collect()
 }
 
-fn each_is_told_of<B: Backend<Device = RocmDevice>>(device: &RocmDevice) {
+fn each_is_told_of<B: Backend>(device: &B::Device) {
     for (number, (op, extent, program)) in programs::<B>().into_iter().enumerate() {
         for index in outside(extent) {
             let out = program(f32s::<B>(&[6, 4], 1, device), &index, device);
@@ -107,7 +107,7 @@ fn indices_outside_are_told_of_one_by_one() {
 
 #[test]
 fn updates_of_an_axis_without_elements_tell() {
-    fn check<B: Backend<Device = RocmDevice>>(device: &RocmDevice) {
+    fn check<B: Backend>(device: &B::Device) {
         let index = Index { value: 2, dtype: DType::I64 };
         let add = IndexingUpdateOp::Add;
         let nothing = || f32s::<B>(&[0, 4], 1, device);
@@ -126,7 +126,7 @@ fn updates_of_an_axis_without_elements_tell() {
 
 #[test]
 fn a_sync_tells_as_well_as_a_read() {
-    fn check<B: Backend<Device = RocmDevice>>(device: &RocmDevice) {
+    fn check<B: Backend>(device: &B::Device) {
         let index = Index { value: 9, dtype: DType::I32 };
         let out = B::float_exp(B::float_select(f32s::<B>(&[6, 4], 1, device), 0, index.list::<B>(&[3], device)));
         let message = format!("{:?}", B::sync(device).unwrap_err());
@@ -138,11 +138,11 @@ fn a_sync_tells_as_well_as_a_read() {
 }
 
 /// Indices of values below zero, made good by an addition: at places that are not there the sum is beyond the axis.
-fn shifted<B: Backend<Device = RocmDevice>>(device: &RocmDevice) -> IntTensor<B> {
+fn shifted<B: Backend>(device: &B::Device) -> IntTensor<B> {
     B::int_add_scalar(ints::<B>(&[-3, -2, -1], &[3], DType::I64, device), Scalar::Int(3))
 }
 
-fn valid<B: Backend<Device = RocmDevice>>(device: &RocmDevice) -> Vec<TensorData> {
+fn valid<B: Backend>(device: &B::Device) -> Vec<TensorData> {
     let x = |rows: usize| f32s::<B>(&[rows, 5], rows as u64, device);
     let picked = || B::float_select(x(3), 0, shifted::<B>(device));
     let all = |rows: i64| {
@@ -166,9 +166,8 @@ fn valid<B: Backend<Device = RocmDevice>>(device: &RocmDevice) -> Vec<TensorData
 
 #[test]
 fn what_is_computed_beyond_what_is_used_is_told_of_nowhere() {
-    let device = own(34);
-    compare("valid", &valid::<Fused>(&device), &valid::<Rocm>(&device), EXACT);
-    Fused::sync(&device).unwrap();
+    compare("valid", &valid::<Fused>(&own(34)), &valid::<Rocm>(&own(34)), EXACT);
+    Fused::sync(&own(34)).unwrap();
 }
 
 #[test]
@@ -182,11 +181,10 @@ fn without_the_check_nothing_is_told() {
         assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stdout));
         return;
     }
-    let device = own(35);
-    fn all<B: Backend<Device = RocmDevice>>(device: &RocmDevice) -> Vec<TensorData> {
+    fn all<B: Backend>(device: &B::Device) -> Vec<TensorData> {
         let index = Index { value: -1, dtype: DType::I64 };
         let run = |(_, _, program): Program<B>| float::<B>(program(f32s::<B>(&[6, 4], 1, device), &index, device));
         programs::<B>().into_iter().map(run).collect()
     }
-    compare("unchecked", &all::<Fused>(&device), &all::<Rocm>(&device), crate::check::CLOSE);
+    compare("unchecked", &all::<Fused>(&own(35)), &all::<Rocm>(&own(35)), crate::check::CLOSE);
 }

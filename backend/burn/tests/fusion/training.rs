@@ -43,11 +43,11 @@ fn layer_norm_gradient<B: Backend>(device: &B::Device) -> FloatTensor<B> {
 /// A gradient on the fused device and on Flex, and the fused device's launches, the inputs' copies not counted among them.
 fn both(
     what: &str,
-    ours: impl FnOnce(&rocfire_burn::RocmDevice) -> FloatTensor<Fused>,
+    ours: impl FnOnce(&rocfire_burn::BurnDevice) -> FloatTensor<Fused>,
     theirs: FloatTensor<Flex>,
 ) -> u64 {
     let (device, _guard) = device();
-    let (gradient, count) = launches(&device, || ours(&device));
+    let (gradient, count) = launches(|| ours(&device));
     compare(what, &[float::<Fused>(gradient)], &[float::<Flex>(theirs)], SUMS);
     count
 }
@@ -102,7 +102,7 @@ fn update<B: Backend>(parameters: Vec<[FloatTensor<B>; 4]>) -> Vec<FloatTensor<B
 fn adamw_is_one_launch_for_all_parameters() {
     let (device, _guard) = device();
     let inputs = parameters::<Fused>(&device);
-    let (updated, count) = launches(&device, || update::<Fused>(inputs));
+    let (updated, count) = launches(|| update::<Fused>(inputs));
     assert_eq!(count, 1);
     let expected = update::<Flex>(parameters::<Flex>(&FlexDevice));
     let data = |tensors: Vec<FloatTensor<Fused>>| tensors.into_iter().map(float::<Fused>).collect::<Vec<_>>();

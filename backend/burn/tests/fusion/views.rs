@@ -18,7 +18,7 @@ fn a_selection_joins_what_follows_it() {
     let (device, guard) = device();
     let inputs =
         (f32s::<Fused>(&[9, 5], 1, &device), indices::<Fused>(&[7], 9, 2, &device), f32s::<Fused>(&[1, 5], 3, &device));
-    let (_y, count) = launches(&device, || embedded::<Fused>(inputs.0, inputs.1, inputs.2));
+    let (_y, count) = launches(|| embedded::<Fused>(inputs.0, inputs.1, inputs.2));
     assert_eq!(count, 1);
     drop(guard);
     same!("embedding", EXACT, device => {
@@ -40,7 +40,7 @@ fn chained<B: Backend>(a: FloatTensor<B>, b: FloatTensor<B>) -> FloatTensor<B> {
 fn concatenations_and_repetitions_join_a_chain() {
     let (device, guard) = device();
     let (a, b) = (f32s::<Fused>(&[4, 5], 1, &device), f32s::<Fused>(&[3, 5], 2, &device));
-    let (_y, count) = launches(&device, || chained::<Fused>(a, b));
+    let (_y, count) = launches(|| chained::<Fused>(a, b));
     assert_eq!(count, 1);
     drop(guard);
     for (axis, other) in [(0, [3, 5]), (1, [4, 2])] {
@@ -57,7 +57,7 @@ fn a_gather_of_rows_and_their_sum_are_one_launch() {
     }
     let (device, guard) = device();
     let (x, places) = (f32s::<Fused>(&[6, 8], 1, &device), indices::<Fused>(&[4, 8], 6, 2, &device));
-    let (_y, count) = launches(&device, || program::<Fused>(x, places));
+    let (_y, count) = launches(|| program::<Fused>(x, places));
     assert_eq!(count, 1);
     drop(guard);
     same!("gather", EXACT, device => {
@@ -75,7 +75,7 @@ fn a_mean_of_everything_is_at_most_two_launches() {
     for (shape, most) in [([3, 50], 1), ([150, 200], 2)] {
         let (device, guard) = device();
         let (x, y) = (f32s::<Fused>(&shape, 1, &device), f32s::<Fused>(&shape, 2, &device));
-        let (_loss, count) = launches(&device, || loss::<Fused>(x, y));
+        let (_loss, count) = launches(|| loss::<Fused>(x, y));
         assert_eq!(count, most, "{shape:?}");
         drop(guard);
         same!("loss", EXACT, device => {

@@ -22,7 +22,7 @@ struct Case {
 
 fn cases() -> Vec<Case> {
     let shapes = [[2, 3, 9, 16], [2, 3, 21, 16], [2, 3, 21, 24]];
-    let plain = AttentionModuleOptions { scale: None, softcap: None, is_causal: false };
+    let plain = AttentionModuleOptions::default();
     vec![
         Case { shapes, masked: false, biased: false, options: AttentionModuleOptions { is_causal: true, ..plain } },
         Case { shapes, masked: true, biased: true, options: AttentionModuleOptions { softcap: Some(1.5), ..plain } },
@@ -63,7 +63,7 @@ fn results<B: Backend>(
     vec![float::<Autodiff<B>>(y), q, k, v]
 }
 
-fn ours<B: AttentionOps<Device = RocmDevice>>(case: &Case, params: AttentionParams) -> Vec<TensorData> {
+fn ours<B: AttentionOps<Device: From<RocmDevice>>>(case: &Case, params: AttentionParams) -> Vec<TensorData> {
     results::<B>(case, &crate::check::device(), |inputs| Autodiff::<B>::fused_attention(inputs, params))
 }
 

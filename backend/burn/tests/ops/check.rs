@@ -4,9 +4,9 @@ use burn_backend::tensor::{BoolTensor, FloatTensor, IntTensor};
 use burn_backend::{Backend, DType, TensorData, read_sync};
 use rocfire_burn::RocmDevice;
 
-/// The device of all tests.
-pub fn device() -> RocmDevice {
-    RocmDevice::emulated("gfx942").unwrap()
+/// The device of all tests, as a backend names it.
+pub fn device<D: From<RocmDevice>>() -> D {
+    RocmDevice::emulated("gfx942").unwrap().into()
 }
 
 /// Runs a block with `B` naming one backend and then the other, and compares the data that it gives.
@@ -17,7 +17,7 @@ macro_rules! agree {
         let ours: Vec<burn_backend::TensorData> = {
             #[allow(dead_code)]
             type B = rocfire_burn::Rocm;
-            let $device = &$crate::check::device();
+            let $device = &$crate::check::device::<rocfire_burn::RocmDevice>();
             $body
         };
         let theirs: Vec<burn_backend::TensorData> = {

@@ -148,7 +148,7 @@ fn a_kernel_and_its_gradient_are_as_the_written_out_form() {
 
 #[test]
 fn views_are_read_as_rows_and_nothing_is_launched_for_nothing() {
-    fn transposed<B: CustomOps<Device = RocmDevice>>() -> TensorData {
+    fn transposed<B: CustomOps<Device: From<RocmDevice>>>() -> TensorData {
         let device = &device();
         let x = B::float_swap_dims(f32s::<B>(&[5, 9], 1, device), 0, 1);
         float::<B>(call::<B, _>(&gate(), x, f32s::<B>(&[9, 5], 2, device)))
@@ -163,7 +163,7 @@ fn views_are_read_as_rows_and_nothing_is_launched_for_nothing() {
 
 #[test]
 fn outputs_of_several_kinds_and_types() {
-    fn rows<B: CustomOps<Device = RocmDevice>>(dtype: DType, name: &str) -> (TensorData, TensorData) {
+    fn rows<B: CustomOps<Device: From<RocmDevice>>>(dtype: DType, name: &str) -> (TensorData, TensorData) {
         let device = &device();
         let rows = kernel("rows", SOURCE, "rows")
             .define("TYPE", name)
@@ -200,7 +200,8 @@ fn outputs_of_several_kinds_and_types() {
 fn a_kernel_in_a_stream_is_one_launch_between_fused_ones() {
     let device = device();
     let (x, y) = (f32s::<Fused>(&[7, 33], 1, &device), f32s::<Fused>(&[7, 33], 2, &device));
-    let (eager_x, eager_y) = (f32s::<Rocm>(&[7, 33], 1, &device), f32s::<Rocm>(&[7, 33], 2, &device));
+    let (eager_x, eager_y) =
+        (f32s::<Rocm>(&[7, 33], 1, &crate::check::device()), f32s::<Rocm>(&[7, 33], 2, &crate::check::device()));
     fn program<B: CustomOps>(x: FloatTensor<B>, y: FloatTensor<B>) -> FloatTensor<B> {
         let x = B::float_exp(B::float_add(x, y.clone()));
         B::float_neg(B::float_sqrt(B::float_abs(call::<B, _>(&gate(), x, y))))

@@ -8,13 +8,13 @@ use rocfire_burn::{Fused, Rocm, RocmDevice};
 
 use crate::check::{bool, bools, f32s, float, floats, int, ints, numbers};
 
-fn emulated(name: &str) -> RocmDevice {
-    RocmDevice::emulated(name).unwrap()
+fn emulated<D: From<RocmDevice>>(name: &str) -> D {
+    RocmDevice::emulated(name).unwrap().into()
 }
 
 #[test]
 fn tensors_move_between_devices_of_all_kinds() {
-    fn moved<B: Backend<Device = RocmDevice>>() {
+    fn moved<B: Backend<Device: From<RocmDevice>>>() {
         let here = emulated("gfx942");
         for there in ["gfx942:1", "gfx1100", "gfx1100:1"].map(emulated) {
             let x = f32s::<B>(&[5, 7], 1, &here);
@@ -75,12 +75,12 @@ fn program<B: Backend>(thread: u64, device: &B::Device) -> Vec<f64> {
 
 #[test]
 fn many_threads_use_one_device() {
-    fn run<B: Backend<Device = RocmDevice>>() {
-        let device = emulated("gfx942");
-        let alone: Vec<Vec<f64>> = (1..=6).map(|thread| program::<B>(thread, &device)).collect();
+    fn run<B: Backend<Device: From<RocmDevice>>>() {
+        let device = &emulated("gfx942");
+        let alone: Vec<Vec<f64>> = (1..=6).map(|thread| program::<B>(thread, device)).collect();
         for _ in 0..3 {
             let together: Vec<Vec<f64>> = std::thread::scope(|scope| {
-                let spawn = |thread| scope.spawn(move || program::<B>(thread, &device));
+                let spawn = |thread| scope.spawn(move || program::<B>(thread, device));
                 let threads: Vec<_> = (1..=6).map(spawn).collect();
                 threads.into_iter().map(|thread| thread.join().unwrap()).collect()
             });
@@ -93,7 +93,7 @@ fn many_threads_use_one_device() {
 
 #[test]
 fn a_tensor_made_on_one_thread_is_used_on_another() {
-    fn run<B: Backend<Device = RocmDevice>>() {
+    fn run<B: Backend<Device: From<RocmDevice>>>() {
         let device = emulated("gfx942");
         let x = B::float_exp(f32s::<B>(&[100], 1, &device));
         let expected = numbers(&float::<B>(B::float_neg(x.clone())));
@@ -106,7 +106,7 @@ fn a_tensor_made_on_one_thread_is_used_on_another() {
 
 #[test]
 fn memory_is_told_kept_apart_and_given_back() {
-    fn run<B: Backend<Device = RocmDevice>>(device: &RocmDevice) {
+    fn run<B: Backend<Device: From<RocmDevice>>>(device: &B::Device) {
         let zeros = |bytes: usize| {
             let data = TensorData::new(vec![0.0f32; bytes / 4], [bytes / 4]);
             let tensor = B::float_from_data(data, device);

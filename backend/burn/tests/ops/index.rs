@@ -5,6 +5,7 @@ use burn_backend::{DType, read_sync};
 use burn_std::{IndexingUpdateOp, IntDType};
 
 use crate::check::{CLOSE, EXACT, agree, bool, bools, f32s, float, floats, indices, int, ints, rounding};
+use crate::version;
 
 const UPDATES: [IndexingUpdateOp; 5] = [
     IndexingUpdateOp::Assign,
@@ -105,8 +106,8 @@ fn updates_in_sixteen_bits() {
 #[test]
 fn bool_updates_are_an_or() {
     agree!("or", EXACT, device => vec![
-        bool::<B>(B::bool_scatter_or(1, bools::<B>(&[3, 4], 1, device), indices::<B>(&[3, 6], 4, 2, device), bools::<B>(&[3, 6], 3, device))),
-        bool::<B>(B::bool_select_or(bools::<B>(&[3, 4], 1, device), 0, indices::<B>(&[5], 3, 2, device), bools::<B>(&[5, 4], 3, device))),
+        bool::<B>(version::bool_scatter_or::<B>(1, bools::<B>(&[3, 4], 1, device), indices::<B>(&[3, 6], 4, 2, device), bools::<B>(&[3, 6], 3, device))),
+        bool::<B>(version::bool_select_or::<B>(bools::<B>(&[3, 4], 1, device), 0, indices::<B>(&[5], 3, 2, device), bools::<B>(&[5, 4], 3, device))),
     ]);
 }
 

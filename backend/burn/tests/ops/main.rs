@@ -4,6 +4,8 @@
 //! with their own oracles. Shapes include 1, primes, nothing at all, broadcasts and views.
 
 mod activation;
+#[cfg(feature = "next")]
+mod added;
 mod attention;
 mod check;
 mod ctc;
@@ -24,3 +26,6 @@ mod quantized;
 mod random;
 mod reduce;
 mod shape;
+#[path = "../version/mod.rs"]
+#[allow(dead_code)]
+mod version;

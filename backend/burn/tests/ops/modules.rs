@@ -212,11 +212,11 @@ fn interpolate_nearest_exact_takes_the_pixel_under_the_middle() {
 #[test]
 fn attention_with_every_option() {
     let cases: [(bool, bool, AttentionModuleOptions); 5] = [
-        (false, false, AttentionModuleOptions { scale: None, softcap: None, is_causal: false }),
-        (true, false, AttentionModuleOptions { scale: Some(0.3), softcap: None, is_causal: false }),
-        (false, true, AttentionModuleOptions { scale: None, softcap: Some(1.5), is_causal: true }),
-        (true, true, AttentionModuleOptions { scale: None, softcap: None, is_causal: true }),
-        (false, false, AttentionModuleOptions { scale: None, softcap: None, is_causal: true }),
+        (false, false, AttentionModuleOptions::default()),
+        (true, false, AttentionModuleOptions { scale: Some(0.3), ..Default::default() }),
+        (false, true, AttentionModuleOptions { softcap: Some(1.5), is_causal: true, ..Default::default() }),
+        (true, true, AttentionModuleOptions { is_causal: true, ..Default::default() }),
+        (false, false, AttentionModuleOptions { is_causal: true, ..Default::default() }),
     ];
     // The second pair of head sizes is the kernel's, the first is not.
     for ((masked, biased, options), [depth, value_depth]) in

@@ -72,7 +72,7 @@ fn table() -> Vec<(Operator, Vec<Input>)> {
     ]
 }
 
-fn given<B: CustomOps<Device = RocmDevice>>(inputs: &[Input]) -> Vec<CustomTensor<B>> {
+fn given<B: CustomOps<Device: From<RocmDevice>>>(inputs: &[Input]) -> Vec<CustomTensor<B>> {
     let device = device();
     let make = |(seed, &input): (usize, &Input)| match input {
         Float(shape) => CustomTensor::Float(floats::<B>(shape, DType::F32, seed as u64, &device)),
@@ -97,7 +97,7 @@ fn data<B: CustomOps>(tensor: CustomTensor<B>) -> TensorData {
 }
 
 /// Outputs, and gradients of a sum of squares of the first, of inputs that nobody has read.
-fn results<B: CustomOps<Device = RocmDevice>>(operator: &Operator, inputs: &[Input]) -> Vec<TensorData> {
+fn results<B: CustomOps<Device: From<RocmDevice>>>(operator: &Operator, inputs: &[Input]) -> Vec<TensorData> {
     let kernel = CustomKernel::from(operator.clone());
     let outputs = B::custom(&kernel, given::<B>(inputs), &[]);
     let mut found: Vec<TensorData> = outputs.into_iter().map(data::<B>).collect();
@@ -135,7 +135,7 @@ fn eager_and_in_a_stream_operators_give_the_same_bits() {
     }
 }
 
-fn told<B: CustomOps<Device = RocmDevice>>(operator: &Operator, inputs: &[Input]) -> String {
+fn told<B: CustomOps<Device: From<RocmDevice>>>(operator: &Operator, inputs: &[Input]) -> String {
     let run = || {
         let outputs = B::custom(&CustomKernel::from(operator.clone()), given::<B>(inputs), &[]);
         outputs.into_iter().map(data::<B>).collect::<Vec<_>>()

@@ -3,13 +3,16 @@
 use burn_backend::DType;
 use burn_backend::ops::{FloatTensorOps, ModuleOps};
 use burn_std::IntDType;
+use rocfire_burn::Rocm;
 
-use crate::check::{EXACT, SUMS, agree, f32s, float, floats, given, int, rounding};
+use crate::check::{EXACT, SUMS, agree, device, f32s, float, floats, given, int, rounding};
+use crate::outcomes::outcome;
+use crate::version::{TAKES_LARGER_WINDOWS, avg_pool1d, avg_pool1d_backward, avg_pool2d, avg_pool2d_backward};
 
 /// Kernel, stride, padding, dilation, rounding up.
 type Case = ([usize; 2], [usize; 2], [usize; 2], [usize; 2], bool);
 
-const CASES: [Case; 6] = [
+const CASES: [Case; 7] = [
     ([2, 2], [2, 2], [0, 0], [1, 1], false),
     ([3, 2], [1, 2], [1, 0], [1, 1], false),
     ([2, 3], [2, 2], [0, 1], [2, 1], true),
@@ -17,6 +20,8 @@ const CASES: [Case; 6] = [
     ([1, 1], [1, 1], [0, 0], [1, 1], false),
     // A window more would begin behind the input: in the padding along the first axis, at its end along the second.
     ([2, 1], [4, 3], [1, 0], [1, 1], true),
+    // One that hangs over by less than a step.
+    ([8, 7], [2, 2], [0, 0], [1, 1], true),
 ];
 
 #[test]
@@ -52,11 +57,12 @@ fn max_pool2d_gives_the_first_of_equals_and_the_last_nan() {
 fn avg_pool2d_with_gradient() {
     for (kernel, stride, padding, _, ceil) in CASES {
         for include_pad in [true, false] {
-            agree!(format!("avg_pool2d {kernel:?} {stride:?} {padding:?} {ceil} {include_pad}"), SUMS, device => {
+            let windows = (kernel, stride, padding, include_pad, ceil);
+            agree!(format!("avg_pool2d {windows:?}"), SUMS, device => {
                 let x = || f32s::<B>(&[2, 3, 7, 6], 1, device);
-                let y = B::avg_pool2d(x(), kernel, stride, padding, include_pad, ceil);
+                let y = avg_pool2d::<B>(x(), windows);
                 let grad = f32s::<B>(&float::<B>(y.clone()).shape()[..], 2, device);
-                vec![float::<B>(y), float::<B>(B::avg_pool2d_backward(x(), grad, kernel, stride, padding, include_pad, ceil))]
+                vec![float::<B>(y), float::<B>(avg_pool2d_backward::<B>(x(), grad, windows))]
             });
         }
     }
@@ -88,8 +94,8 @@ fn pools_along_one_axis() {
         let back = B::max_pool1d_with_indices_backward(x(), 3, 2, 1, 1, false, f32s::<B>(&[2, 3, 5], 2, device), pooled.indices);
         vec![
             float::<B>(B::max_pool1d(x(), 3, 2, 1, 1, false)), float::<B>(pooled.output), places, float::<B>(back.x_grad),
-            float::<B>(B::avg_pool1d(x(), 2, 2, 0, true, false)),
-            float::<B>(B::avg_pool1d_backward(x(), f32s::<B>(&[2, 3, 4], 3, device), 2, 2, 0, true, false)),
+            float::<B>(avg_pool1d::<B>(x(), ([2], [2], [0], true, false))),
+            float::<B>(avg_pool1d_backward::<B>(x(), f32s::<B>(&[2, 3, 4], 3, device), ([2], [2], [0], true, false))),
             float::<B>(B::adaptive_avg_pool1d(x(), 4)),
             float::<B>(B::adaptive_avg_pool1d_backward(x(), f32s::<B>(&[2, 3, 4], 4, device))),
         ]
@@ -101,7 +107,7 @@ fn pools_in_sixteen_bits() {
     agree!("f16", rounding(DType::F16), device => {
         let x = || floats::<B>(&[1, 2, 6, 6], DType::F16, 1, device);
         vec![
-            float::<B>(B::avg_pool2d(x(), [3, 3], [1, 1], [1, 1], true, false)),
+            float::<B>(avg_pool2d::<B>(x(), ([3, 3], [1, 1], [1, 1], true, false))),
             float::<B>(B::max_pool2d(x(), [2, 2], [2, 2], [0, 0], [1, 1], false)),
         ]
     });
@@ -116,6 +122,15 @@ fn windows_larger_than_the_padded_input_are_those_of_flex() {
         ([2, 3], [3, 4], [0, 0], true),
         ([1, 1], [5, 5], [1, 1], true),
     ] {
+        if !TAKES_LARGER_WINDOWS {
+            let x = || f32s::<Rocm>(&[2, 3, size[0], size[1]], 1, &device());
+            let largest = || vec![float::<Rocm>(Rocm::max_pool2d(x(), kernel, [1, 1], padding, [1, 1], ceil))];
+            let average = || vec![float::<Rocm>(avg_pool2d::<Rocm>(x(), (kernel, [1, 1], padding, true, ceil)))];
+            for told in [outcome(largest), outcome(average)] {
+                assert!(told.is_err_and(|text| text.contains("no larger than the padded input")));
+            }
+            continue;
+        }
         agree!(format!("{size:?} {kernel:?} {padding:?} {ceil}"), SUMS, device => {
             let x = || f32s::<B>(&[2, 3, size[0], size[1]], 1, device);
             let pooled = B::max_pool2d_with_indices(x(), kernel, [1, 1], padding, [1, 1], ceil, IntDType::I64);
@@ -123,8 +138,8 @@ fn windows_larger_than_the_padded_input_are_those_of_flex() {
                 float::<B>(B::max_pool2d(x(), kernel, [1, 1], padding, [1, 1], ceil)),
                 float::<B>(pooled.output),
                 int::<B>(pooled.indices),
-                float::<B>(B::avg_pool2d(x(), kernel, [1, 1], padding, true, ceil)),
-                float::<B>(B::avg_pool2d(x(), kernel, [1, 1], padding, false, ceil)),
+                float::<B>(avg_pool2d::<B>(x(), (kernel, [1, 1], padding, true, ceil))),
+                float::<B>(avg_pool2d::<B>(x(), (kernel, [1, 1], padding, false, ceil))),
             ]
         });
     }

@@ -9,7 +9,8 @@ use burn_backend::{Backend, BackendTypes, DType, Slice, TensorData, TensorMetada
 use burn_std::FloatDType;
 use burn_std::quantization::quantized_data_len;
 
-use crate::check::{EXACT, SUMS, Tolerance, agree, f32s, float, given, indices};
+use crate::check::{EXACT, SUMS, Tolerance, agree, compare, f32s, float, given, indices};
+use crate::version::flexs_store;
 
 fn scheme(value: QuantValue, store: QuantStore) -> QuantScheme {
     QuantScheme::default().with_value(value).with_store(store)
@@ -114,13 +115,22 @@ fn scales_of_what_is_not_finite_are_flexs() {
 }
 
 #[test]
-fn ties_are_rounded_away_from_zero() {
+fn ties_are_rounded_as_flex_rounds_them() {
     let scheme =
         QuantScheme::default().with_store(QuantStore::Native).with_value(QuantValue::Q8S).per_tensor(ScaleDtype::F32);
     // A largest magnitude of 127 makes the scale 1.
     agree!("ties", EXACT, device => {
         let x = given::<B>(&[127.0, 0.5, -0.5, 1.5, -2.5, 3.4999], &[6], DType::F32, device);
         vec![dequantised::<B>(B::quantize_dynamic(x, &scheme))]
+    });
+}
+
+/// Of so many numbers some lie so near a tie that a quotient and a product with the reciprocal have different codes.
+#[test]
+fn every_number_has_flexs_code() {
+    let scheme = scheme(QuantValue::Q8S, QuantStore::Native).per_tensor(ScaleDtype::F32);
+    agree!("codes", EXACT, device => {
+        vec![dequantised::<B>(B::quantize_dynamic(f32s::<B>(&[1 << 8, 1 << 8], 3, device), &scheme))]
     });
 }
 
@@ -270,6 +280,13 @@ fn codes_that_share_a_word_move_one_by_one() {
     }
 }
 
+/// A vector of codes, what comes of it by way of the host, and a part of it.
+fn vector<B: Backend>(scheme: &QuantScheme, device: &B::Device) -> Vec<TensorData> {
+    let q = || B::quantize_dynamic(f32s::<B>(&[16], 1, device), scheme);
+    let again = B::q_from_data(read_sync(B::q_into_data(q())).unwrap(), device);
+    [q(), again, B::q_slice(q(), &[Slice::new(4, Some(12), 1)])].map(dequantised::<B>).into()
+}
+
 /// Found by random operators: Flex takes any store, and a vector of a matrix that is packed along its rows is one.
 #[test]
 fn vectors_packed_along_an_axis_that_they_lack_have_flexs_codes() {
@@ -278,15 +295,10 @@ fn vectors_packed_along_an_axis_that_they_lack_have_flexs_codes() {
     let (bytes, nibbles) = (of(QuantValue::Q8S, PackedU32(1)), of(QuantValue::Q4S, PackedNative(1)));
     let blocks = scheme(QuantValue::Q8S, PackedU32(1)).per_block([4], ScaleDtype::F32);
     for scheme in [blocks, bytes, nibbles, of(QuantValue::Q2F, PackedU32(2))] {
-        agree!(format!("vector {scheme:?}"), EXACT, device => {
-            let q = || B::quantize_dynamic(f32s::<B>(&[16], 1, device), &scheme);
-            let again = B::q_from_data(read_sync(B::q_into_data(q())).unwrap(), device);
-            vec![
-                dequantised::<B>(q()),
-                dequantised::<B>(again),
-                dequantised::<B>(B::q_slice(q(), &[Slice::new(4, Some(12), 1)])),
-            ]
-        });
+        let theirs = scheme.with_store(flexs_store(scheme.store));
+        let [ours, theirs] =
+            [vector::<B>(&scheme, &crate::check::device()), vector::<burn_flex::Flex>(&theirs, &burn_flex::FlexDevice)];
+        compare(&format!("vector {scheme:?}"), &ours, &theirs, EXACT);
     }
     agree!("the sum of such a vector", SUMS, device => {
         let q = B::quantize_dynamic(f32s::<B>(&[16], 1, device), &bytes);

@@ -1,0 +1,12 @@
+//! What the versions of Burn that the tests are built for call differently: a file a version, of the same names, as in the
+//! adapter's `src/version`.
+
+#[cfg(not(feature = "next"))]
+mod v22;
+#[cfg(not(feature = "next"))]
+pub use v22::*;
+
+#[cfg(feature = "next")]
+mod v23;
+#[cfg(feature = "next")]
+pub use v23::*;
