@@ -149,7 +149,7 @@ pub(crate) fn takes_attention([q, k, v]: [&Tensor; 3], options: &AttentionModule
     // Burn's logarithms are f32 whatever the type; those of f64 are f64 here.
     let typed = dtype.is_float() && dtype != DType::F64 && [k, v].iter().all(|x| x.dtype() == dtype);
     let aligned = !options.is_causal || causal_offset(options, *rows, *columns) == *columns as i64 - *rows as i64;
-    let filled = [q, k, v].iter().all(|x| x.layout().len() > 0);
+    let filled = [q, k, v].iter().all(|x| !x.layout().is_empty());
     typed && aligned && filled && [*depth, *value_depth].into_iter().all(takes_depth)
 }
 

@@ -160,7 +160,7 @@ fn a_factor_resizes_where_it_is_the_ratio_of_the_sizes() {
     ] {
         let by = |aligned| InterpolateOptions {
             scale_factor: Some(factor),
-            ..InterpolateOptions::new(mode.clone()).with_align_corners(aligned)
+            ..InterpolateOptions::new(mode).with_align_corners(aligned)
         };
         let aligned = size == [7, 4];
         agree!(format!("{:?}", by(aligned)), SUMS, device => {

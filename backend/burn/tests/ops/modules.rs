@@ -180,8 +180,9 @@ fn interpolate_up_and_down_in_every_mode() {
     let modes =
         [InterpolateMode::Nearest, InterpolateMode::Bilinear, InterpolateMode::Bicubic, InterpolateMode::Lanczos3];
     for mode in modes {
+        let chosen = InterpolateOptions::new(mode);
         for align_corners in [true, false] {
-            let options = || InterpolateOptions::new(mode.clone()).with_align_corners(align_corners);
+            let options = || chosen.clone().with_align_corners(align_corners);
             agree!(format!("interpolate {:?}", options()), SUMS, device => {
                 let x = || f32s::<B>(&[2, 2, 5, 4], 1, device);
                 [[7, 9], [3, 2], [5, 4], [1, 1]].map(|size| float::<B>(B::interpolate(x(), size, options()))).to_vec()
@@ -189,7 +190,8 @@ fn interpolate_up_and_down_in_every_mode() {
         }
     }
     for mode in [InterpolateMode::Nearest, InterpolateMode::Bilinear, InterpolateMode::Bicubic] {
-        let options = || InterpolateOptions::new(mode.clone()).with_align_corners(false);
+        let chosen = InterpolateOptions::new(mode).with_align_corners(false);
+        let options = || chosen.clone();
         agree!(format!("interpolate_backward {:?}", options()), SUMS, device => {
             let x = || f32s::<B>(&[1, 2, 5, 4], 1, device);
             [[7, 9], [3, 2]]
