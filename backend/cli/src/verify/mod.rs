@@ -5,7 +5,8 @@
 mod outside;
 mod report;
 
-use std::ffi::OsStr;
+use std::ffi::{OsStr, OsString};
+use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, Instant};
 
@@ -27,6 +28,9 @@ pub struct Arguments {
     /// Run kernels that others published, which are downloaded for it, and write `tests/foreign.md`, instead of our tests.
     #[arg(long)]
     foreign: bool,
+    /// Build for Burn 0.23, with clippy's word, train a few steps by it and run Burn's operators' tests on it, instead of our tests.
+    #[arg(long)]
+    burn_next: bool,
     /// Of `--outside`: only the models whose rows (`qwen3 bf16`, `gemma flash`, …) hold this text, and no tests; of `--foreign`:
     /// only launches whose family, architecture, name or shape holds it, and no table; of `--mutants`: only defects whose area or
     /// name holds it.
@@ -49,6 +53,11 @@ pub enum Error {
 
 /// How long random operators run, all families together.
 const MINUTES_OF_RANDOM: &str = "3";
+
+/// The packages for Burn 0.23, which are a workspace of their own, for a lock file of their own.
+const NEXT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../burn/next/Cargo.toml");
+/// Steps that Burn 0.23 trains the demo's transformer for: the first compiles, the second runs plans that came before.
+const STEPS_OF_NEXT: &str = "2";
 
 struct Stage {
     name: &'static str,
@@ -94,11 +103,21 @@ pub fn run(arguments: &Arguments) -> Result<(), Box<dyn std::error::Error>> {
             counts.passed += u64::from(passed);
             passed
         });
+    } else if arguments.burn_next {
+        stage("Burn 0.23", &mut train_by_next);
+        stage("Burn 0.23: tests", &mut || {
+            let words = next(&["test", "--workspace", "--no-fail-fast"], &["--", "--show-output"]);
+            tests(&words, &[], &mut counts)
+        });
+        stage("Burn 0.23: clippy", &mut || {
+            cargo(&next(&["clippy", "--workspace", "--all-targets"], &["--", "-D", "warnings"]), &[])
+        });
     } else if let Some(operator) = &arguments.operator {
         let words = ["test", "--test", "cases", "--", operator.as_str()];
         stage("cases", &mut || tests(&words, &[], &mut counts));
     } else {
-        stage("format", &mut || cargo(&["fmt", "--all", "--check"], &[]));
+        let next = ["fmt", "--manifest-path", NEXT, "--all", "--check"];
+        stage("format", &mut || cargo(&["fmt", "--all", "--check"], &[]) && cargo(&next, &[]));
         stage("clippy", &mut || cargo(&["clippy", "--all-targets", "--", "-D", "warnings"], &[]));
         stage("tests", &mut || tests(&["test", "--no-fail-fast", "--", "--show-output"], &[], &mut counts));
         // What the adapters make of programs, once more with every check of the emulator: the cases run launchers alone.
@@ -110,6 +129,7 @@ pub fn run(arguments: &Arguments) -> Result<(), Box<dyn std::error::Error>> {
         // Both need a Burn with other features than the rest: they are built once, together.
         let apart = ["check", "--package", "compare", "--package", "remote", "--all-targets"];
         stage("compare and remote type-check", &mut || cargo(&apart, &[]));
+        stage("Burn 0.23", &mut train_by_next);
     }
     for stage in &stages {
         println!("{:6.1} min  {}  {}", minutes(stage.took), if stage.passed { "ok    " } else { "FAILED" }, stage.name);
@@ -123,6 +143,22 @@ pub fn run(arguments: &Arguments) -> Result<(), Box<dyn std::error::Error>> {
         return Err(Error::Failed("no test ran".to_owned()).into());
     }
     Ok(())
+}
+
+/// A command of cargo on the packages for Burn 0.23. They are built into the target folder of this program, so that crates which both
+/// workspaces have alike are built once.
+fn next(words: &[&str], behind: &[&str]) -> Vec<OsString> {
+    let mut all: Vec<OsString> = words.iter().chain(&["--manifest-path", NEXT]).map(Into::into).collect();
+    if let Some(target) = own_folder().as_deref().and_then(Path::parent) {
+        all.extend(["--target-dir".into(), target.into()]);
+    }
+    all.extend(behind.iter().map(Into::into));
+    all
+}
+
+/// Builds everything for Burn 0.23 and trains the demo's transformer by it, which compares what it has trained with Burn's CPU backend.
+fn train_by_next() -> bool {
+    cargo(&next(&["run", "--bin", "demo-next"], &["--", STEPS_OF_NEXT]), &[])
 }
 
 /// Kernels of others, by a package of its own: nobody else needs it built.
@@ -141,8 +177,7 @@ fn foreign(arguments: &Arguments) -> bool {
 /// Random operators, by the program that the tests' stage has built: `cargo run` would build its libraries again, for other features. It
 /// prints its seed.
 fn random(words: &[&str]) -> bool {
-    let folder = std::env::current_exe().ok().and_then(|own| Some(own.parent()?.to_owned()));
-    let Some(program) = folder.map(|folder| folder.join("fuzz-ops")) else { return false };
+    let Some(program) = own_folder().map(|folder| folder.join("fuzz-ops")) else { return false };
     match Command::new(&program).args(words).status() {
         Ok(status) => status.success(),
         Err(error) => {
@@ -150,6 +185,11 @@ fn random(words: &[&str]) -> bool {
             false
         }
     }
+}
+
+/// The folder of this program.
+fn own_folder() -> Option<PathBuf> {
+    Some(std::env::current_exe().ok()?.parent()?.to_owned())
 }
 
 fn minutes(took: Duration) -> f64 {
@@ -160,7 +200,7 @@ fn cargo_command() -> Command {
     Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()))
 }
 
-fn cargo(words: &[&str], environment: &[(&str, &str)]) -> bool {
+fn cargo(words: &[impl AsRef<OsStr>], environment: &[(&str, &str)]) -> bool {
     let status = cargo_command().args(words).envs(environment.iter().copied()).status();
     status.is_ok_and(|status| status.success())
 }

@@ -17,7 +17,7 @@ pub struct Counts {
 }
 
 /// Runs tests, shows what is worth reading, adds up what they counted.
-pub fn tests(words: &[&str], environment: &[(&str, &OsStr)], counts: &mut Counts) -> bool {
+pub fn tests(words: &[impl AsRef<OsStr>], environment: &[(&str, &OsStr)], counts: &mut Counts) -> bool {
     let mut command = cargo_command();
     watch(command.args(words).envs(environment.iter().copied()), counts).is_some_and(|failed| failed.is_empty())
 }
