@@ -1,7 +1,8 @@
-//! `few.hip`: which tile of it a product of few rows gets, and its source. `q_matmul.rs` launches it.
+//! `few.hip` and `few_staged.hip`: which of them a product of few rows gets, with which tile, and its source. `q_matmul.rs` launches it.
 //!
-//! Codes of 32-bit words along N become operands of the matrix unit in the registers that they were loaded into; no tile of them
-//! lies in LDS. A workgroup has a strip of columns and whole rows of A, its waves cut K.
+//! Codes of 32-bit words along N become operands of the matrix unit in the registers that they were loaded into. A workgroup has a strip
+//! of columns and whole rows of A, its waves cut K. In `few.hip` each wave loads words and rows of A for itself, and no tile of them lies
+//! in LDS; in `few_staged.hip` a workgroup has all rows, whose words and rows of A go through LDS once for all its waves.
 
 use rocfire_arch::{ArchInfo, Matrix};
 use rocfire_hal::{DType, Source};
@@ -24,10 +25,27 @@ const CODES: [usize; 3] = [16, 8, 4];
 const CODES_NVIDIA: usize = 8;
 /// Registers of a lane for the sums of a block of scales; it has as many again for those of K.
 const SUMS: usize = 64;
+/// LDS of `few.hip` for the sum over the waves.
+const SUM_BYTES: usize = 32 << 10;
 /// Most rows of A that NVIDIA's unit takes as two each.
 const SPREAD_ROWS: usize = 4;
 /// Waves of a workgroup of a group of rows on NVIDIA's cards, which all cut K.
 const GROUP_WAVES_NVIDIA: usize = 8;
+/// Up to how many rows `few.hip` is the faster on NVIDIA's cards: beyond, its waves read A's rows too often, and words once for each 32 rows.
+/// On an H100 in us, 4096 x 14336 (2026-11-28), without stages and with: w4a16 of 16 rows 19.3, 21.0, of 32 29.8, 24.7, of 64 57.3, 39.5; w8a16
+/// of 16 rows 26.9, 30.1, of 32 34.8, 34.3, of 64 63.7, 47.3.
+const UNSTAGED_ROWS_NVIDIA: usize = 16;
+/// Columns of a workgroup that stages on NVIDIA's cards: with fewer the rows of A are read more often, with more there are too few workgroups.
+const STAGED_COLUMNS_NVIDIA: usize = 128;
+/// Bytes of a row of A in a piece of [`SLAB`] k, and in how many words a row of words is copied at once.
+const PIECE_ROW_BYTES: usize = 64;
+const COPIED_WORDS: usize = 4;
+/// Stages at most where copies go past the registers; pieces of a stage then.
+const STAGES_MAX: usize = 8;
+const PIECES_NVIDIA: usize = 4;
+/// Up to so many rows a workgroup on NVIDIA's cards has 16 waves, whose sums leave few registers; beyond, 8: 64 rows of w4a16 by 16 of 32 rows
+/// each take 44.6 us.
+const WAVES_MORE_ROWS: usize = 32;
 /// Slabs of a wave at least: two are under way at a time.
 const SLABS_LEAST: usize = 2;
 /// What a workgroup's beginning and end take, in slabs of a wave.
@@ -58,6 +76,20 @@ impl Unit {
             Matrix::None | Matrix::Wmma125 => None,
         }
     }
+
+    /// Floats of a row of sums in LDS: `LINE` of `few_sums.h`.
+    fn line(&self, codes: usize, side: usize) -> usize {
+        let banks = (32 / codes).max(1);
+        let step = (self.lanes.div_ceil(banks) | 1) * banks;
+        side * (codes * step).next_multiple_of(32) + 32
+    }
+
+    /// Bytes of so many rows of A and sides of words in [`SLAB`] k: `PIECE_BYTES` of `few_staged.hip`.
+    fn piece_bytes(&self, rows: usize, side: usize) -> usize {
+        let skew = if side > 1 { 128 / side } else { 0 };
+        let words = side * (SLAB * self.lanes * size_of::<u32>() + skew);
+        (rows * PIECE_ROW_BYTES + words).next_multiple_of(128)
+    }
 }
 
 /// The macros of `few.hip` that shapes decide.
@@ -82,6 +114,21 @@ pub(crate) struct Tile {
     pub run: usize,
     /// Whether a row of A is two of the unit's.
     pub spread: bool,
+    /// Waves one below another along M.
+    pub high: usize,
+    /// Waves that have a part of each word's codes.
+    pub share: usize,
+    /// What `few_staged.hip` has; `None` for `few.hip`.
+    pub staging: Option<Staging>,
+}
+
+/// The stages of `few_staged.hip` in LDS.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct Staging {
+    /// Pieces of a stage, of [`SLAB`] k.
+    pub pieces: usize,
+    /// Of the stages, or of the sums in their place.
+    pub lds_bytes: usize,
 }
 
 impl Tile {
@@ -117,12 +164,101 @@ impl Tile {
             Matrix::Mfma(_) => (8, 1),
             Matrix::Wmma11 | Matrix::Wmma12 | Matrix::None | Matrix::Wmma125 => (4, 1),
         };
-        Some(Tile { wide: codes / per, tiles, kept, waves, side, stages: 2, fold: 1, run: 8, spread })
+        let (stages, fold, run) = (2, 1, 8);
+        Some(Tile {
+            wide: codes / per,
+            tiles,
+            kept,
+            waves,
+            side,
+            stages,
+            fold,
+            run,
+            spread,
+            high: 1,
+            share: 1,
+            staging: None,
+        })
+    }
+
+    /// Of `few_staged.hip`, for more rows than NVIDIA's unit takes as two each.
+    fn staged(info: &ArchInfo, m: usize, per: usize, fits: impl Fn(usize) -> bool) -> Option<Tile> {
+        let unit = Unit::of(info.matrix, m)?;
+        let wanted = m.div_ceil(unit.rows).next_power_of_two();
+        // As many waves as keep all rows in each, so that no word is decoded twice.
+        let (waves, most_sums) = match info.matrix {
+            Matrix::MmaSync if m <= WAVES_MORE_ROWS => (16, SUMS / 2),
+            _ => (8, SUMS),
+        };
+        // Of words that would leave room for few rows, two waves have the halves.
+        let share = if per >= 8 && per * unit.sums * wanted > most_sums { 2 } else { 1 };
+        let codes = per / share;
+        let tiles = wanted.min(most_sums / (codes * unit.sums));
+        if tiles == 0 || !fits(COPIED_WORDS) {
+            return None;
+        }
+        let high = wanted / tiles;
+        let (side, pieces, stages) = match info.matrix {
+            Matrix::MmaSync => ((STAGED_COLUMNS_NVIDIA / (unit.lanes * per)).max(1), PIECES_NVIDIA, STAGES_MAX),
+            // Copies go through registers.
+            _ => (1, 1, 2),
+        };
+        let tile = Tile {
+            wide: 1,
+            tiles,
+            kept: wanted * unit.rows,
+            waves,
+            side,
+            stages,
+            fold: 1,
+            run: 8,
+            spread: false,
+            high,
+            share,
+            staging: None,
+        };
+        let sum_bytes = tile.kept * unit.line(per, side) * size_of::<f32>();
+        let stage_bytes = tile.parts() * pieces * unit.piece_bytes(tile.kept, side);
+        let stages = stages.min(info.lds_bytes as usize / stage_bytes);
+        let lds_bytes = sum_bytes.max(stages * stage_bytes);
+        let fits = stages >= 2 && lds_bytes <= info.lds_bytes as usize;
+        fits.then_some(Tile { stages, staging: Some(Staging { pieces, lds_bytes }), ..tile })
+    }
+
+    /// The tile of whichever kernel is faster.
+    pub(super) fn choose(info: &ArchInfo, m: usize, per: usize, fits: impl Fn(usize) -> bool) -> Option<Tile> {
+        let plain = Tile::of(info.matrix, m, per, &fits)?;
+        let (groups, plain_rows) = (m.div_ceil(plain.kept), m.next_multiple_of(plain.kept));
+        let worth = |staged: &Tile| match info.matrix {
+            Matrix::MmaSync => m > UNSTAGED_ROWS_NVIDIA,
+            // Decoding is what takes these longest, and each word is decoded for every wave along M. Modelled clocks of w4a16, 4096 x 14336,
+            // without stages and with: 64 rows on gfx942 34.6k, 25.0k, on gfx950 30.9k, 22.3k; 17 rows on gfx1201 140k, 125k, on gfx1100
+            // 201k, 171k.
+            Matrix::Mfma(3..) | Matrix::Wmma11 | Matrix::Wmma12 => staged.high < groups && staged.kept <= plain_rows,
+            // Products take as long: 101k, 131k on gfx90a.
+            Matrix::Mfma(_) | Matrix::None | Matrix::Wmma125 => false,
+        };
+        Some(Tile::staged(info, m, per, &fits).filter(worth).unwrap_or(plain))
+    }
+
+    /// The kernel's name.
+    pub(super) fn kernel(&self) -> &'static str {
+        if self.staging.is_some() { "few_staged" } else { "few" }
+    }
+
+    /// Its dynamic LDS.
+    pub(super) fn lds_bytes(&self) -> u32 {
+        self.staging.map_or(0, |staging| staging.lds_bytes as u32)
+    }
+
+    /// Waves that cut K.
+    fn parts(&self) -> usize {
+        self.waves / (self.side * self.share * self.high)
     }
 
     /// The same for K in blocks of scales of so many, 0 for one of all.
     pub(super) fn folding(self, matrix: Matrix, k: usize, block_k: usize) -> Tile {
-        let (pair, waves) = (2 * SLAB, self.waves / self.side);
+        let (pair, waves) = (2 * SLAB, self.parts());
         let whole = block_k.is_multiple_of(pair) && k.is_multiple_of(pair * waves);
         // What more it takes of registers is not known of AMD's.
         Tile { fold: if matrix == Matrix::MmaSync && whole { 2 } else { 1 }, ..self }
@@ -153,7 +289,7 @@ impl Tile {
     pub(super) fn block(&self, matrix: Matrix, per: usize) -> [usize; 2] {
         let m = if self.spread { 1 } else { SPREAD_ROWS + 1 };
         let unit = Unit::of(matrix, m).expect("a tile was made for it");
-        [self.tiles * unit.rows, self.side * unit.lanes * self.wide * per]
+        [self.high * self.tiles * unit.rows, self.side * unit.lanes * self.wide * per]
     }
 
     /// Workgroups along N and M.
@@ -166,7 +302,7 @@ impl Tile {
     /// architecture's card. Sums of slices are written and read once more, which takes their share of a wave's time.
     pub(super) fn slice_k(&self, info: &ArchInfo, groups: usize, per: usize, k: usize) -> usize {
         let units = units(info);
-        let (slabs, waves) = (k.div_ceil(SLAB), self.waves / self.side);
+        let (slabs, waves) = (k.div_ceil(SLAB), self.parts());
         let most = (slabs / (SLABS_LEAST * waves)).max(1);
         let parts = self.kept * 2 * size_of::<f32>() / (SLAB / per * size_of::<u32>()) / waves;
         let time = |&slices: &usize| {
@@ -216,7 +352,12 @@ pub(crate) fn source(key: FewKey, epilogue: &str) -> Source {
         ("F_KEPT", tile.kept),
         ("F_WAVES", tile.waves),
         ("F_SIDE", tile.side),
+        ("F_HIGH", tile.high),
+        ("F_SHARE", tile.share),
         ("F_STAGES", tile.stages),
+        ("F_PIECES", tile.staging.map_or(0, |staging| staging.pieces)),
+        ("F_LDS", tile.staging.map_or(0, |staging| staging.lds_bytes)),
+        ("F_SUM_BYTES", tile.staging.map_or(SUM_BYTES, |staging| staging.lds_bytes)),
         ("F_FOLD", tile.fold),
         ("F_RUN", tile.run),
         ("F_SPREAD", usize::from(tile.spread)),
@@ -228,7 +369,11 @@ pub(crate) fn source(key: FewKey, epilogue: &str) -> Source {
     .map(|(name, value)| (name, value.to_string()));
     let types = [("Q_IN", c_type(dtype)), ("Q_OUT", c_type(dtype)), ("Q_WORD", "u32"), ("Q_FORMAT", format.number())];
     let defines: Vec<(&str, &str)> = types.into_iter().chain(numbers.iter().map(|(n, v)| (*n, v.as_str()))).collect();
-    Source::new("few", epilogue::in_front(epilogue, in_front_of!("few.hip")), &defines)
+    let text = match tile.staging {
+        Some(_) => in_front_of!("few.h", "few_sums.h", "few_staged.hip"),
+        None => in_front_of!("few.h", "few_sums.h", "few.hip"),
+    };
+    Source::new(tile.kernel(), epilogue::in_front(epilogue, text), &defines)
 }
 
 #[cfg(test)]
@@ -253,6 +398,28 @@ mod tests {
         assert_eq!(of(Matrix::Wmma11, 5, 16), None, "16 codes of 2 bits to a word are too many sums");
         assert_eq!(of(Matrix::None, 1, 8), None);
         assert_eq!(Tile::of(Matrix::MmaSync, 1, 8, |wide| wide == 1).map(|tile| tile.wide), Some(1));
+    }
+
+    #[test]
+    fn stages_are_for_rows_whose_words_would_be_decoded_more_often() {
+        let of = |arch, m, per| {
+            let tile = Tile::choose(Arch::parse(arch).unwrap().info(), m, per, |_| true).unwrap();
+            tile.staging.map(|_| (tile.tiles, tile.high, tile.share, tile.parts()))
+        };
+        assert_eq!(of("sm_90", 16, 8), None);
+        assert_eq!(of("sm_90", 17, 8), Some((4, 1, 2, 4)));
+        assert_eq!(of("sm_90", 64, 8), Some((8, 1, 2, 2)));
+        assert_eq!(of("sm_90", 64, 4), Some((8, 1, 1, 2)));
+        assert_eq!(of("sm_89", 64, 4), None, "LDS has no room for two stages");
+        assert_eq!(of("gfx942", 32, 8), None);
+        assert_eq!(of("gfx942", 33, 8), Some((4, 1, 2, 4)));
+        assert_eq!(of("gfx942", 64, 4), None, "few.hip decodes them once too");
+        assert_eq!(of("gfx1201", 17, 8), Some((2, 1, 2, 4)));
+        assert_eq!(of("gfx1201", 33, 8), None, "of 64 rows as much is multiplied as of 33");
+        assert_eq!(of("gfx1201", 64, 8), Some((2, 2, 2, 2)));
+        assert_eq!(of("gfx90a", 64, 8), None);
+        let narrow = Tile::choose(Arch::parse("sm_90").unwrap().info(), 64, 8, |wide| wide < COPIED_WORDS).unwrap();
+        assert_eq!(narrow.staging, None, "words that are no vectors of four");
     }
 
     #[test]

@@ -1,7 +1,8 @@
-//! `q_matmul`: the launcher of `q_matmul.hip` and `few.hip`.
+//! `q_matmul`: the launcher of `q_matmul.hip`, `few.hip` and `few_staged.hip`.
 
 use bytemuck::{Pod, Zeroable};
-use rocfire_arch::Matrix;
+use rocfire_arch::{ArchInfo, Matrix};
+use rocfire_hal::profile::Work;
 use rocfire_hal::{DType, DriverKind, Error, Layout, Source, Stream, Tensor, View, ViewMut};
 
 use super::dequantise::dequantise;
@@ -300,7 +301,7 @@ impl<'a> Product<'a> {
         let skinny = SKINNY_ROWS.into_iter().find(|&rows| m <= rows && rows * per <= SKINNY_SUMS && !of.along_k);
         let device = stream.device();
         let unit = device.config().matrix && matrix_side(device.arch().info(), a.dtype()) != 0;
-        let kernel = match few(device.arch().info().matrix, &of, a.dtype(), strip.is_some()).filter(|_| unit) {
+        let kernel = match few(device.arch().info(), &of, a.dtype(), strip.is_some()).filter(|_| unit) {
             Some(tile) => Kernel::Few(of.few_key(a.dtype(), tile)),
             None => Kernel::Other(of.key([a.dtype(), c.dtype()], choice(m, unit, strip, skinny, of.block_k()))),
         };
@@ -313,17 +314,18 @@ impl<'a> Product<'a> {
             Kernel::Few(FewKey { tile, format, .. }) => {
                 let (per, info) = (32 / format.bits(), self.stream.device().arch().info());
                 let [x, y] = tile.grid(info.matrix, [self.m, self.n], per);
-                return self.slices("few", [x, y, 1], tile.waves * wave, tile.slice_k(info, x * y, per, self.k));
+                let slice_k = tile.slice_k(info, x * y, per, self.k);
+                return self.slices(tile.kernel(), [x, y, 1], tile.waves * wave, tile.lds_bytes(), slice_k);
             }
             Kernel::Other(key) => key,
         };
         if key.wide > 0 {
             let grid = [self.n.div_ceil(STRIP_LANES * key.per * key.wide), 1, 1];
-            return self.slices("q_strip", grid, BLOCK, CHUNK);
+            return self.slices("q_strip", grid, BLOCK, 0, CHUNK);
         }
         if key.rows > 0 {
             let grid = [self.n.div_ceil(SKINNY_LANES * key.per), 1, 1];
-            return self.slices("q_skinny", grid, BLOCK, CHUNK);
+            return self.slices("q_skinny", grid, BLOCK, 0, CHUNK);
         }
         let [tile_m, tile_n] = key.tiles.map(|tiles| tiles * if key.matrix { 32 } else { 16 });
         let grid = [self.n.div_ceil(tile_n), self.m.div_ceil(tile_m), 1];
@@ -338,14 +340,21 @@ impl<'a> Product<'a> {
         let threads = if key.matrix { 4 * wave } else { BLOCK };
         let wanted = if self.m <= SLICED_ROWS { at_once * SLICED_GROUPS } else { at_once };
         let sliced = grid[0] * grid[1] < wanted;
-        self.slices("q_matmul", grid, threads, if sliced { CHUNK } else { self.k })
+        self.slices("q_matmul", grid, threads, 0, if sliced { CHUNK } else { self.k })
     }
 
     /// Launches by slices of so much of K and adds them up, or the whole of K at once.
-    fn slices(&self, kernel: &'static str, grid: [usize; 3], threads: usize, slice_k: usize) -> Result<()> {
+    fn slices(
+        &self,
+        kernel: &'static str,
+        grid: [usize; 3],
+        threads: usize,
+        lds_bytes: u32,
+        slice_k: usize,
+    ) -> Result<()> {
         let (m, n, slices) = (self.m, self.n, self.k.div_ceil(slice_k));
         if slices == 1 {
-            return self.launch(kernel, grid, threads, &self.args, &self.c);
+            return self.launch(kernel, grid, threads, lds_bytes, &self.args, &self.c);
         }
         let mut parts = Tensor::empty(self.c.device(), &[slices, m, n], DType::F32)?;
         let written = parts.view_mut().view();
@@ -357,7 +366,7 @@ impl<'a> Product<'a> {
             slice_k: slice_k as u32,
             ..self.args
         };
-        self.launch(kernel, [grid[0], grid[1], slices], threads, &args, &written)?;
+        self.launch(kernel, [grid[0], grid[1], slices], threads, lds_bytes, &args, &written)?;
         let args = QMatmulArgs { a: written.device_address(), slice_k: slices as u32, ..self.args };
         for first in (0..m).step_by(GRID_YZ_MAX) {
             let skip = |address: u64, stride: i64, bytes: usize| {
@@ -369,7 +378,7 @@ impl<'a> Product<'a> {
                 ..args
             };
             let grid = [n.div_ceil(BLOCK), (m - first).min(GRID_YZ_MAX), 1];
-            self.launch("q_matmul_sum", grid, BLOCK, &args, &self.c)?;
+            self.launch("q_matmul_sum", grid, BLOCK, 0, &args, &self.c)?;
         }
         Ok(())
     }
@@ -379,6 +388,7 @@ impl<'a> Product<'a> {
         kernel: &'static str,
         grid: [usize; 3],
         threads: usize,
+        lds_bytes: u32,
         args: &QMatmulArgs,
         written: &View<'_>,
     ) -> Result<()> {
@@ -393,7 +403,9 @@ impl<'a> Product<'a> {
         //   rows below m, columns below n, k below k, and the slices that were allocated.
         // - They write `written` only.
         unsafe {
-            KernelLaunch::new(self.stream, &source, (OP, kernel), grid, [threads, 1, 1]).run(args, &[written.buffer()])
+            KernelLaunch::new(self.stream, &source, (OP, kernel), grid, [threads, 1, 1])
+                .with(lds_bytes, Work::default())
+                .run(args, &[written.buffer()])
         }
     }
 }
@@ -412,11 +424,11 @@ enum Kernel {
 
 /// The tile of the kernel of few rows, where it takes the product. On RDNA strips, if they serve, take the fewest rows: there a lane
 /// decodes what another one decodes too, for a product of 16 rows.
-fn few(matrix: Matrix, of: &Operands<'_>, dtype: DType, strip: bool) -> Option<Tile> {
-    let (m, k) = (of.args.m as usize, of.args.k as usize);
+fn few(info: &ArchInfo, of: &Operands<'_>, dtype: DType, strip: bool) -> Option<Tile> {
+    let (matrix, m, k) = (info.matrix, of.args.m as usize, of.args.k as usize);
     let others = strip && m <= UNIT_ROWS && matches!(matrix, Matrix::Wmma11 | Matrix::Wmma12);
     let fits = |wide: usize| of.by_words() && of.in_vectors(wide);
-    let tile = (serves_few(of, dtype) && !others && m <= few::ROWS_MAX).then(|| Tile::of(matrix, m, of.per, fits));
+    let tile = (serves_few(of, dtype) && !others && m <= few::ROWS_MAX).then(|| Tile::choose(info, m, of.per, fits));
     tile.flatten().map(|tile| tile.folding(matrix, k, of.block_k()))
 }
 
@@ -504,13 +516,13 @@ pub(crate) struct QMatmulKey {
 
 /// What stands before the kernels of codes by floats.
 macro_rules! in_front_of {
-    ($text:literal) => {
+    ($($text:literal),+) => {
         concat!(
             "using namespace rf;\n",
             include_str!("../gemm/rows.hip"),
             include_str!("../gemm/groups.hip"),
             include_str!("coded.h"),
-            include_str!($text)
+            $(include_str!($text)),+
         )
     };
 }

@@ -115,12 +115,13 @@ fn grouped_sources<'a>(keys: &'a [QMatmulKey], few: &'a [FewKey], matrix: bool) 
     let grouping = |turn: usize| Some([Grouping::Choices, Grouping::Offsets, Grouping::Counts][turn % 3]);
     let keys = keys.iter().filter(move |key| key.rows == 0 || key.wide > 0 && !matrix).enumerate();
     let keys = keys.map(move |(turn, &key)| q_matmul::source(QMatmulKey { grouping: grouping(turn), ..key }, ""));
-    let few = few.iter().filter(|key| key.tile.kept > 1 && !key.tile.spread).enumerate();
+    let groups = |key: &&FewKey| key.tile.kept > 1 && !key.tile.spread && key.tile.staging.is_none();
+    let few = few.iter().filter(groups).enumerate();
     let few = few.map(move |(turn, &key)| few::source(FewKey { grouping: grouping(turn), ..key }, ""));
     keys.chain(few).map(|source| ("q_matmul_grouped", source))
 }
 
-/// Of few rows: one row and more, every tile that the matrix unit has, formats and scales in turn.
+/// Of few rows: one row and more, every tile that the matrix unit has, of either kernel, formats and scales in turn.
 fn few_keys(arch: Arch, x: DType) -> Vec<FewKey> {
     let turns = [
         (Format::I4, 1, false, ScaleKind::F16, true),
@@ -134,9 +135,12 @@ fn few_keys(arch: Arch, x: DType) -> Vec<FewKey> {
         (Format::I8, 64, false, ScaleKind::F32, false),
     ];
     let of = |(format, m, late, scale, beside): (Format, usize, bool, ScaleKind, bool)| {
-        let tile = Tile::of(arch.info().matrix, m, 32 / format.bits(), |_| true)?;
-        Some(FewKey { dtype: x, format, late, scale, beside, tile, grouping: None })
+        let (info, per) = (arch.info(), 32 / format.bits());
+        let tile = Tile::of(info.matrix, m, per, |_| true);
+        let chosen = Tile::choose(info, m, per, |_| true).filter(|&chosen| Some(chosen) != tile);
+        let key = move |tile| FewKey { dtype: x, format, late, scale, beside, tile, grouping: None };
+        tile.into_iter().chain(chosen).map(key)
     };
     let halves = matches!(x, DType::F16 | DType::BF16);
-    turns.into_iter().filter(|_| halves).filter_map(of).collect()
+    turns.into_iter().filter(|_| halves).flat_map(of).collect()
 }

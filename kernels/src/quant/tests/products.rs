@@ -105,8 +105,8 @@ fn products_are_the_oracles() {
 type Few = ([usize; 3], Format, DType, &'static [usize], ScaleKind);
 
 /// One row and tiles of them, up to several workgroups', one more, and so many that the weight is written out; a strip of columns, parts of one, and more; K of one slab, of
-/// slices, of waves without any; blocks of scales of a slab and more, of columns too, and none.
-const FEW: [Few; 15] = [
+/// slices, of waves without any; blocks of scales of a slab and more, of columns too, and none. Words staged and not.
+const FEW: [Few; 19] = [
     ([1, 128, 32], Format::I4, DType::BF16, &[32, 1], ScaleKind::F32),
     ([1, 528, 1184], Format::I4, DType::F16, &[32, 1], ScaleKind::F16),
     ([1, 272, 512], Format::I8, DType::BF16, &[128, 1], ScaleKind::F16),
@@ -122,6 +122,10 @@ const FEW: [Few; 15] = [
     ([6, 60, 128], Format::E5M2, DType::BF16, &[64, 1], ScaleKind::E8M0),
     ([65, 64, 64], Format::I4, DType::F16, &[32, 1], ScaleKind::F16),
     ([256, 72, 64], Format::I4, DType::BF16, &[32, 1], ScaleKind::F16),
+    ([16, 288, 1088], Format::I4, DType::F16, &[64, 1], ScaleKind::F16),
+    ([30, 176, 608], Format::I8, DType::BF16, &[], ScaleKind::F32),
+    ([50, 416, 736], Format::I4, DType::BF16, &[32, 1], ScaleKind::F16),
+    ([64, 256, 1024], Format::I2, DType::BF16, &[128, 1], ScaleKind::BF16),
 ];
 
 fn check_few(device: &Device, turn: usize, (mnk, format, dtype, block, kind): Few) {
