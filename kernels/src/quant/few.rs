@@ -4,6 +4,8 @@
 //! of columns and whole rows of A, its waves cut K. In `few.hip` each wave loads words and rows of A for itself, and no tile of them lies
 //! in LDS; in `few_staged.hip` a workgroup has all rows, whose words and rows of A go through LDS once for all its waves.
 
+use std::ops::RangeInclusive;
+
 use rocfire_arch::{ArchInfo, Matrix};
 use rocfire_hal::{DType, Source};
 
@@ -40,9 +42,9 @@ const STAGED_COLUMNS_NVIDIA: usize = 128;
 /// Bytes of a row of A in a piece of [`SLAB`] k, and in how many words a row of words is copied at once.
 const PIECE_ROW_BYTES: usize = 64;
 const COPIED_WORDS: usize = 4;
-/// Stages at most where copies go past the registers; pieces of a stage then.
-const STAGES_MAX: usize = 8;
-const PIECES_NVIDIA: usize = 4;
+/// Stages where copies go past the registers, as many as LDS has room for; pieces of a stage then, if they leave so many stages.
+const STAGES_NVIDIA: RangeInclusive<usize> = 3..=8;
+const PIECES_NVIDIA: [usize; 2] = [4, 2];
 /// Up to so many rows a workgroup on NVIDIA's cards has 16 waves, whose sums leave few registers; beyond, 8: 64 rows of w4a16 by 16 of 32 rows
 /// each take 44.6 us.
 const WAVES_MORE_ROWS: usize = 32;
@@ -198,10 +200,10 @@ impl Tile {
             return None;
         }
         let high = wanted / tiles;
-        let (side, pieces, stages) = match info.matrix {
-            Matrix::MmaSync => ((STAGED_COLUMNS_NVIDIA / (unit.lanes * per)).max(1), PIECES_NVIDIA, STAGES_MAX),
+        let (side, pieces, stages): (usize, &[usize], _) = match info.matrix {
+            Matrix::MmaSync => ((STAGED_COLUMNS_NVIDIA / (unit.lanes * per)).max(1), &PIECES_NVIDIA, STAGES_NVIDIA),
             // Copies go through registers.
-            _ => (1, 1, 2),
+            _ => (1, &[1], 2..=2),
         };
         let tile = Tile {
             wide: 1,
@@ -209,7 +211,7 @@ impl Tile {
             kept: wanted * unit.rows,
             waves,
             side,
-            stages,
+            stages: 0,
             fold: 1,
             run: 8,
             spread: false,
@@ -218,11 +220,12 @@ impl Tile {
             staging: None,
         };
         let sum_bytes = tile.kept * unit.line(per, side) * size_of::<f32>();
-        let stage_bytes = tile.parts() * pieces * unit.piece_bytes(tile.kept, side);
-        let stages = stages.min(info.lds_bytes as usize / stage_bytes);
-        let lds_bytes = sum_bytes.max(stages * stage_bytes);
-        let fits = stages >= 2 && lds_bytes <= info.lds_bytes as usize;
-        fits.then_some(Tile { stages, staging: Some(Staging { pieces, lds_bytes }), ..tile })
+        let piece_bytes = tile.parts() * unit.piece_bytes(tile.kept, side);
+        let room = |pieces: usize| (info.lds_bytes as usize / (pieces * piece_bytes)).min(*stages.end());
+        let &pieces = pieces.iter().find(|&&pieces| room(pieces) >= *stages.start())?;
+        let lds_bytes = sum_bytes.max(room(pieces) * pieces * piece_bytes);
+        let staging = Some(Staging { pieces, lds_bytes });
+        (lds_bytes <= info.lds_bytes as usize).then_some(Tile { stages: room(pieces), staging, ..tile })
     }
 
     /// The tile of whichever kernel is faster.
@@ -410,7 +413,6 @@ mod tests {
         assert_eq!(of("sm_90", 17, 8), Some((4, 1, 2, 4)));
         assert_eq!(of("sm_90", 64, 8), Some((8, 1, 2, 2)));
         assert_eq!(of("sm_90", 64, 4), Some((8, 1, 1, 2)));
-        assert_eq!(of("sm_89", 64, 4), None, "LDS has no room for two stages");
         assert_eq!(of("gfx942", 32, 8), None);
         assert_eq!(of("gfx942", 33, 8), Some((4, 1, 2, 4)));
         assert_eq!(of("gfx942", 64, 4), None, "few.hip decodes them once too");
