@@ -56,7 +56,11 @@ pub fn cases() -> Vec<Case> {
     for (turn, (size, format, axis)) in products.into_iter().enumerate() {
         cases.push(product(FLOATS[turn % 3], size, format, axis, turn % 2 == 0));
     }
-    cases.push(strips(DType::BF16, [127 * 512 + 32, 40]));
+    cases.push(strips(DType::BF16, [1, 127 * 512 + 32, 40]));
+    // Rows that few.hip has in one workgroup, in several, and those that are staged.
+    for (turn, size) in [[9, 160, 96], [17, 288, 160], [33, 160, 224], [64, 288, 352]].into_iter().enumerate() {
+        cases.push(strips([DType::F16, DType::BF16][turn % 2], size));
+    }
     cases
 }
 
@@ -252,9 +256,9 @@ fn product(dtype: DType, [m, n, k]: [usize; 3], format: Format, axis: usize, gro
     Case::new("q_matmul", dtype, size, flops, call).summing(k)
 }
 
-/// One row by packed words that lie in memory, with an f16 scale for every column and 32 of K: columns so many that strips are of the
-/// widest, the last lane without a neighbour.
-fn strips(dtype: DType, [n, k]: [usize; 2]) -> Case {
+/// Rows by packed words that lie in memory, with an f16 scale for every column and 32 of K: of one row columns so many that strips are of
+/// the widest, the last lane without a neighbour.
+fn strips(dtype: DType, [m, n, k]: [usize; 3]) -> Case {
     let block = [32, 1];
     let groups = k.div_ceil(block[0]);
     let launch = move |stream: &Stream, inputs: &[Tensor], outputs: &mut [Tensor]| -> Result<(), Failure> {
@@ -275,7 +279,8 @@ fn strips(dtype: DType, [n, k]: [usize; 2]) -> Case {
             let code = code(row, column) as f64;
             (if code < 8.0 { code } else { code - 16.0 }) * scale(row / block[0], column)
         };
-        vec![(0..n).map(|column| dot((0..k).map(|row| (a[row], weight(row, column))))).collect()]
+        let cell = |at: usize| dot((0..k).map(|row| (a[at / n * k + row], weight(row, at % n))));
+        vec![(0..m * n).map(cell).collect()]
     };
     let word = |at: usize| {
         let (row, first) = (at / (n / 8), at % (n / 8) * 8);
@@ -283,11 +288,11 @@ fn strips(dtype: DType, [n, k]: [usize; 2]) -> Case {
     };
     let scales = (0..groups * n).map(|at| scale(at / n, at % n)).collect();
     let inputs = vec![
-        (Array::random(&[1, k], dtype, 1), Placement::Contiguous),
+        (Array::random(&[m, k], dtype, 1), Placement::Contiguous),
         (Array::new(&[k, n / 8], DType::U32, (0..k * n / 8).map(word).collect()), Placement::Contiguous),
         (Array::new(&[groups, n], DType::F16, scales), Placement::Contiguous),
     ];
-    let call = Call { inputs, outputs: vec![(vec![1, n], dtype)], launch, oracle };
-    let size = format!("1x{n}x{k} I4 along N, scales of columns");
-    Case::new("q_matmul", dtype, size, 2.0 * (n * k) as f64, call).summing(k)
+    let call = Call { inputs, outputs: vec![(vec![m, n], dtype)], launch, oracle };
+    let size = format!("{m}x{n}x{k} I4 along N, scales of columns");
+    Case::new("q_matmul", dtype, size, 2.0 * (m * n * k) as f64, call).summing(k)
 }
