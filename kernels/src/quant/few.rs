@@ -35,7 +35,7 @@ const SPREAD_ROWS: usize = 4;
 const GROUP_WAVES_NVIDIA: usize = 8;
 /// Up to how many rows `few.hip` is the faster on NVIDIA's cards: beyond, its waves read A's rows too often, and words once for each 32 rows.
 /// On an H100 in us, 4096 x 14336 (2026-11-28), without stages and with: w4a16 of 16 rows 19.3, 21.0, of 32 29.8, 24.7, of 64 57.3, 39.5; w8a16
-/// of 16 rows 26.9, 30.1, of 32 34.8, 34.3, of 64 63.7, 47.3.
+/// of 16 rows 26.9, 30.1, of 32 34.8, 34.5, of 64 63.7, 47.3.
 const UNSTAGED_ROWS_NVIDIA: usize = 16;
 /// Columns of a workgroup that stages on NVIDIA's cards: with fewer the rows of A are read more often, with more there are too few workgroups.
 const STAGED_COLUMNS_NVIDIA: usize = 128;
