@@ -195,17 +195,14 @@ struct RowEnd {
         if (is_only) g.out[token * g.out_token + head * g.out_head + channel] = cast<In>(divided(x * share, total));
         else g.parts[line * g.v.depth + channel] = x;
     }
-    // RUN neighbouring channels: values of `from`, number `first` and on.
-    template <int RUN, class Values> RF_FN void put_run(const PagedArgs& g, u32 channel, const Values& from, int first, bool is_only) const {
-        Vec<float, RUN> run;
-#pragma unroll
-        for (int i = 0; i < RUN; ++i) run[i] = from[first + i];
+    // Four channels from `channel` on, a multiple of four.
+    RF_FN void put_four(const PagedArgs& g, u32 channel, const Vec<float, 4>& x, bool is_only) const {
         if (!is_only) {
-            store<RUN>(g.parts + line * g.v.depth + channel, run);
+            store<4>(g.parts + line * g.v.depth + channel, x);
             return;
         }
 #pragma unroll
-        for (int i = 0; i < RUN; ++i) put(g, channel + i, run[i], true);
+        for (int i = 0; i < 4; ++i) put(g, channel + i, x[i], true);
     }
     RF_FN void put_state(const PagedArgs& g, State state, bool is_only) const {
         if (!is_only) {

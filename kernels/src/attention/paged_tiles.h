@@ -24,8 +24,9 @@ static const int DEPTH = PAGED_DEPTH, V_DEPTH = PAGED_V_DEPTH;
 static const int ROW_GROUPS = ROWS / SIDE, KEY_GROUPS = TILE / SIDE, PARTS = WAVES / ROW_GROUPS;
 static const int PART_DEPTH = DEPTH / PARTS, GROUPS = PART_DEPTH / C::GROUP;
 static const int CHANNELS_EACH = V_DEPTH / WAVES, PANELS = CHANNELS_EACH / SIDE;
-// Neighbouring channels that a lane writes at once.
-static const int RUN = C::RUN < 4 ? C::RUN : 4;
+// Results go through LDS so many rows at a time. Neighbouring channels that a lane has, and elements from one row to the next, by which
+// its stores meet no bank twice.
+static const int RESULT_ROWS = 16, RUN = C::RUN < 4 ? C::RUN : 4, RESULT_LINE = V_DEPTH + (RUN == 2 ? 8 : 4);
 // Values of a lane in a product of keys and rows, four at a time.
 static const int QUADS = C::ACC / 4;
 static const int OPERAND_WORDS = C::SCORE_OPERANDS * (int)sizeof(C::Operand) / 4;
@@ -60,6 +61,12 @@ RF_FN bool ask(bool is) {
     return word != 0;
 }
 
+// Numbers of thread and lane, anew each time: the compiler would keep all that follows from them.
+RF_FN u32 fresh(u32 number) {
+    make_anew(number);
+    return number;
+}
+
 // Dynamic LDS.
 struct Exchanged {
     alignas(128) In tiles[STAGES][TILE * LINE];
@@ -76,15 +83,12 @@ struct Exchanged {
     float scales[STAGES][TILE];
 #endif
 };
+static_assert(RESULT_ROWS * RESULT_LINE * 4 <= TILE * LINE * (int)sizeof(In), "results go where a tile was");
 static_assert(sizeof(Exchanged) <= PAGED_LDS_BYTES, "as in paged.rs");
 
 #if RF_DEVICE_AMD
 typedef PlainRows<In, SIDE, LINE> TileRows;
-RF_FN TileRows tile_rows(const In* tile, int channel) {
-    u32 own = lane();
-    make_anew(own);
-    return TileRows(tile + channel, (int)own);
-}
+RF_FN TileRows tile_rows(const In* tile, int channel) { return TileRows(tile + channel, (int)fresh(lane())); }
 #else
 typedef AddressedRows<In, LINE> TileRows;
 RF_FN TileRows tile_rows(const In* tile, int channel) { return TileRows(lds_address(tile + channel), (int)lane()); }
@@ -105,15 +109,9 @@ struct Copier {
 #endif
 #endif
 
-    // Anew each time, for the registers of it.
-    RF_FN static u32 thread() {
-        u32 own = thread_x();
-        make_anew(own);
-        return own;
-    }
-    RF_FN static u32 own_key() { return thread() / COPIERS; }
+    RF_FN static u32 own_key() { return fresh(thread_x()) / COPIERS; }
     // The first channel of a thread's pieces, which are COPIERS pieces apart.
-    RF_FN static u32 own_channel() { return thread() % COPIERS * 8; }
+    RF_FN static u32 own_channel() { return fresh(thread_x()) % COPIERS * 8; }
 
     RF_FN void look_up(const PagedArgs& g) {
         is_looked_up = key >= first && key < end;
@@ -310,12 +308,7 @@ struct Work {
     }
     // The key of value `i` in a tile, behind that of the lane's first value.
     RF_FN static constexpr int key_behind(int i) { return i / C::ACC * SIDE + C::column(i % C::ACC, 0); }
-    // Anew each time: the compiler would keep the number of every value's key.
-    RF_FN static i32 first_key() {
-        u32 first = (u32)C::column(0, (int)lane());
-        make_anew(first);
-        return (i32)first;
-    }
+    RF_FN static i32 first_key() { return C::column(0, (int)fresh(lane())); }
     RF_FN float scaled(const PagedArgs& g, const Exchanged& e, int stage, float score, int n) const {
 #if CACHE_IS_CODED
         score *= e.scales[stage][n];
@@ -493,26 +486,42 @@ struct Work {
         }
         barrier();
     }
-    RF_FN void write(const PagedArgs& g, const Exchanged& e, const Rows& rows, u32 kv_head, u32 split, bool is_only) const {
+    // The sums of rows `first` and on, a product's worth at most, to where tiles were.
+    RF_FN void put(float* results, int first) const {
+        const int r = first / SIDE, own = (int)fresh(lane());
 #pragma unroll
-        for (int r = 0; r < ROW_GROUPS; ++r)
+        for (int i = 0; i < C::ACC; i += RUN) {
+            const u32 row = (u32)(r * SIDE + C::row(C::slot(i), own) - first);
+            if (row >= RESULT_ROWS) continue;
+            float* to = results + row * RESULT_LINE + wave * CHANNELS_EACH + (u32)C::column(i, own);
 #pragma unroll
-            for (int slot = 0; slot < C::SLOTS; ++slot) {
-                const u32 row = (u32)(r * SIDE + C::row(slot, (int)lane()));
-                if (row >= rows.count) continue;
-                const State state = e.states[row];
-                RowEnd end;
-                end.start(g, rows, row, kv_head, split, state);
+            for (int p = 0; p < PANELS; ++p) {
+                Vec<float, RUN> run;
 #pragma unroll
-                for (int p = 0; p < PANELS; ++p)
-#pragma unroll
-                    for (int i = 0; i < C::ACC; i += RUN) {
-                        if (C::slot(i) != slot) continue;
-                        const u32 channel = wave * CHANNELS_EACH + (u32)(p * SIDE + C::column(i, (int)lane()));
-                        end.put_run<RUN>(g, channel, sums[p][r], i, is_only);
-                        hold_schedule();
-                    }
-                if (wave == 0 && C::leads((int)lane())) end.put_state(g, state, is_only);
+                for (int n = 0; n < RUN; ++n) run[n] = sums[p][r][i + n];
+                store<RUN>(to + p * SIDE, run);
             }
+            hold_schedule();
+        }
+    }
+    // Through LDS: rows are then written whole, by little code.
+    RF_FN void write(const PagedArgs& g, Exchanged& e, const Rows& rows, u32 kv_head, u32 split, bool is_only) const {
+        float* results = (float*)(void*)e.tiles;
+#pragma unroll
+        for (int first = 0; first < ROWS; first += RESULT_ROWS) {
+            if (first >= (int)rows.count) break;
+            if (first > 0) barrier();
+            put(results, first);
+            barrier();
+#pragma unroll 1
+            for (u32 n = wave; n < RESULT_ROWS && first + n < rows.count; n += WAVES) {
+                const State state = e.states[first + n];
+                RowEnd end;
+                end.start(g, rows, first + n, kv_head, split, state);
+                for (u32 channel = fresh(lane()) * 4; channel < V_DEPTH; channel += ARCH_WAVE_SIZE * 4)
+                    end.put_four(g, channel, load<4>(results + n * RESULT_LINE + channel), is_only);
+                if (lane() == 0) end.put_state(g, state, is_only);
+            }
+        }
     }
 };

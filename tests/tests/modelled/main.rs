@@ -97,6 +97,7 @@ const SUBJECTS: &[Subject] = &[
     sampled("attention f32 H32 S1024 D64", attend_f32),
     always("paged decode bf16 4x2048 H32/8 D128", |d| decode(d, None)),
     sampled("paged decode fp8 4x2048 H32/8 D128", |d| decode(d, Some(fp8(d)))),
+    sampled("mla decode bf16 4x2048 H128 D576/512", latent_decode),
     sampled("cache write bf16 8192x8x128", |d| written(d, None)),
     sampled("cache write fp8 by token 8192x8x128", |d| written(d, Some(fp8(d)))),
     sampled("cache gather bf16 4x2048x8x128", gathered),
@@ -145,6 +146,20 @@ const KNOWN: &[Known] = &[
         "gfx1100",
         Limit::Conflicts,
         "none with lanes in order, as is published for stores; taken out of order, 2.2%: of results, whose eight channels a lane stores in two accesses",
+    ),
+    (
+        "paged",
+        "mla decode",
+        "",
+        Limit::Conflicts,
+        "none with lanes in order, as is published for reads; taken out of order, keys whose rows lie whole turns of the banks apart meet",
+    ),
+    (
+        "paged",
+        "mla decode",
+        "",
+        Limit::Waves,
+        "sums of 64 rows and Q take 384 registers of a lane, and LDS has room for one workgroup",
     ),
     (
         "attention",
@@ -355,6 +370,17 @@ fn decode(device: &Device, format: Option<Format>) -> Outcome {
     let cache = Cache::new(k.view(), v.view(), CacheLayout::Nhd, codes(format, &scales))?;
     let pages = Pages::Table { pages: table.view(), lens: lens.view() };
     let inputs = PagedInputs::new(q.view(), cache, pages, PAGED[1]);
+    Ok(paged_attention(device.stream(), &inputs, &PagedParams::default(), out.view_mut(), None, None)?)
+}
+
+fn latent_decode(device: &Device) -> Outcome {
+    let [.., table, lens] = paged(device, None)?;
+    let [sequences, keys] = PAGED;
+    let latents = zeros(device, &[sequences * keys / 16, 16, 576], DType::BF16)?;
+    let q = zeros(device, &[sequences, 128, 576], DType::BF16)?;
+    let mut out = zeros(device, &[sequences, 128, 512], DType::BF16)?;
+    let pages = Pages::Table { pages: table.view(), lens: lens.view() };
+    let inputs = PagedInputs::new(q.view(), Cache::latent(latents.view(), 512, None)?, pages, keys);
     Ok(paged_attention(device.stream(), &inputs, &PagedParams::default(), out.view_mut(), None, None)?)
 }
 
