@@ -25,6 +25,20 @@ RF_FN void make_anew(u32& word) {
     asm volatile("" : "+r"(word));
 #endif
 }
+// Of what all lanes have alike, the compiler does not see through it: what depends on it is done where it is written.
+RF_FN void hide(int& word) {
+#if RF_DEVICE_AMD
+    asm volatile("" : "+s"(word));
+#else
+    asm volatile("" : "+r"(word));
+#endif
+}
+// Keeps AMD's compiler from moving anything across it: from reading everything ahead, into registers that are not there.
+RF_FN void hold_schedule() {
+#if RF_DEVICE_AMD
+    __builtin_amdgcn_sched_barrier(0);
+#endif
+}
 #endif
 
 #if RF_DEVICE_AMD && (ARCH_MATRIX == ARCH_MATRIX_MFMA || ARCH_MATRIX == ARCH_MATRIX_WMMA11 || ARCH_MATRIX == ARCH_MATRIX_WMMA12)

@@ -6,9 +6,7 @@
 // each is read where it is worked on, and the compiler is kept from doing otherwise.
 #define IS_AHEAD (K_TURNS == 1 && V_TURNS == 1)
 RF_FN void hold_turn() {
-#if RF_DEVICE_AMD
-    if (!IS_AHEAD) __builtin_amdgcn_sched_barrier(0);
-#endif
+    if (!IS_AHEAD) hold_schedule();
 }
 // Scores of a team at once, and of them a lane's; lanes that have the same where they are fewer than lanes.
 #define VALUES (KEYS * ROWS)

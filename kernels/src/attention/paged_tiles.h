@@ -42,22 +42,10 @@ static_assert(ROW_GROUPS * SIDE == ROWS && PARTS * ROW_GROUPS == WAVES && GROUPS
 static_assert(PARTS == 2 || PARTS == 4, "pairs of parts");
 static_assert(PANELS * SIDE * WAVES == V_DEPTH && COPIES * COPIERS * 8 == DEPTH, "whole panels and copies");
 
-// Keeps the compiler from reading everything ahead, into registers that are not there.
-RF_FN void hold_schedule() {
-#if RF_DEVICE_AMD
-    __builtin_amdgcn_sched_barrier(0);
-#endif
-}
-
 // What all lanes have alike, and is asked for anew each time: a loop for each answer would be several times the code.
 RF_FN bool ask(bool is) {
-    u32 word = is;
-#if RF_DEVICE_AMD
-    word = uniform(word);
-    asm volatile("" : "+s"(word));
-#else
-    asm volatile("" : "+r"(word));
-#endif
+    int word = (int)uniform((u32)is);
+    hide(word);
     return word != 0;
 }
 

@@ -56,19 +56,6 @@ struct Larger { RF_FN Real operator()(Real a, Real b) const { return larger(a, b
 
 // Keeps the compiler from reading everything ahead, into registers that are not there.
 #define ATTENTION_HOLDS_SCHEDULE (ARCH_MATRIX == ARCH_MATRIX_WMMA11)
-RF_FN void hold_schedule() {
-#if RF_DEVICE_AMD
-    __builtin_amdgcn_sched_barrier(0);
-#endif
-}
-// As above: what is read from an index that the compiler does not see through is read where it is written.
-RF_FN void hide(int& index) {
-#if RF_DEVICE_AMD
-    asm volatile("" : "+s"(index));
-#else
-    asm volatile("" : "+r"(index));
-#endif
-}
 
 // The vector, or zeros.
 RF_FN Vec<In, VEC> zero_unless(bool there, Vec<In, VEC> vector) {
