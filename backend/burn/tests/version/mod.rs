@@ -10,3 +10,6 @@ pub use v22::*;
 mod v23;
 #[cfg(feature = "next")]
 pub use v23::*;
+
+/// The windows of an average pool: kernel, stride, padding, for each axis; whether padding counts; rounding up.
+pub type Windows<const N: usize> = ([usize; N], [usize; N], [usize; N], bool, bool);

@@ -5,6 +5,8 @@ use burn_backend::quantization::QuantStore;
 use burn_backend::tensor::{BoolTensor, FloatTensor, IntTensor};
 use burn_std::IndexingUpdateOp;
 
+use super::Windows;
+
 /// Whether a pool's window may be larger than its padded input by a step and more.
 pub const TAKES_LARGER_WINDOWS: bool = false;
 /// What the computation of a pool's shape says of a window that is larger.
@@ -38,9 +40,6 @@ pub fn bool_select_or<B: Backend>(
 ) -> BoolTensor<B> {
     B::bool_select_assign(tensor, dim, indices, value, IndexingUpdateOp::Add)
 }
-
-/// The windows of an average pool: kernel, stride, padding, for each axis; whether padding counts; rounding up.
-pub type Windows<const N: usize> = ([usize; N], [usize; N], [usize; N], bool, bool);
 
 /// Averages along one axis.
 pub fn avg_pool1d<B: Backend>(
