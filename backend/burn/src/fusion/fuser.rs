@@ -9,6 +9,7 @@ use burn_ir::{FloatOperationIr, OperationIr, TensorId};
 use super::assign::is_in_place;
 use super::optimization::FusedKernel;
 use super::partition::{draws, is_piece, pieces};
+use super::recompute::Recipe;
 use super::refusal::Refusal;
 use super::repeats::Repeats;
 use super::report;
@@ -61,9 +62,13 @@ impl Fuser {
         Taken::Joins
     }
 
-    /// The kernels of the operations that it has taken.
-    pub(crate) fn finish(self) -> FusedKernel {
-        let pieces = pieces(&self.operations).into_iter().map(|piece| {
+    /// The kernels of the operations that it has taken. They do not keep what is computed again later.
+    pub(crate) fn finish(self, recomputed: &[Recipe]) -> FusedKernel {
+        for recipe in recomputed {
+            let operations = recipe.operations.len();
+            tracing::debug!(target: "rocfire::fusion", tensor = ?recipe.tensor.id, operations, "computed again when it is read");
+        }
+        let pieces = pieces(&self.operations, recomputed).into_iter().map(|piece| {
             for kernel in piece.work.kernels() {
                 tracing::debug!(
                     target: "rocfire::fusion",

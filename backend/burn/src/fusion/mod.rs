@@ -54,6 +54,7 @@ mod optimization;
 mod partition;
 mod plan;
 mod product;
+mod recompute;
 mod refusal;
 mod repeats;
 mod report;
@@ -66,6 +67,7 @@ mod view;
 
 pub(crate) use fuser::{Fuser, Taken};
 pub(crate) use optimization::FusedKernel;
+pub(crate) use recompute::{Recipe, recipes};
 pub use report::{KernelReport, PlanReport, explain, plans};
 
 #[cfg(test)]

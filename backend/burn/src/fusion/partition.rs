@@ -19,6 +19,7 @@ use super::arrange::Arrangement;
 use super::attention::{AttentionPlan, Found, Lives, find};
 use super::optimization::Work;
 use super::plan::{Plan, Source, plan};
+use super::recompute::{Recipe, apply};
 use super::refusal::Refusal;
 use super::trace::Trace;
 use super::translate::Result;
@@ -62,13 +63,15 @@ fn draw_order(operations: &[OperationIr]) -> HashMap<usize, u16> {
     drawn.zip(0..).map(|((at, _), place)| (at, place)).collect()
 }
 
-fn is_draw(operation: &OperationIr) -> bool {
+pub(super) fn is_draw(operation: &OperationIr) -> bool {
     matches!(operation, OperationIr::Float(_, FloatOperationIr::Random(_)))
 }
 
-/// The pieces of a stretch, in the order in which they run. Each operation of it must be one for which [`is_piece`] holds.
-pub(super) fn pieces(operations: &[OperationIr]) -> Vec<Piece> {
+/// The pieces of a stretch, in the order in which they run. Each operation of it must be one for which [`is_piece`] holds. What is
+/// computed again later is not kept.
+pub(super) fn pieces(operations: &[OperationIr], recomputed: &[Recipe]) -> Vec<Piece> {
     let mut stretch = Stretch::new(operations);
+    recomputed.iter().for_each(|recipe| apply(recipe, &mut stretch));
     stretch.find_attention();
     stretch.pieces()
 }
@@ -168,14 +171,14 @@ struct Needs {
 }
 
 /// A stretch while pieces are made of it.
-struct Stretch<'a> {
-    operations: &'a [OperationIr],
+pub(super) struct Stretch<'a> {
+    pub(super) operations: &'a [OperationIr],
     /// The operation that makes a tensor.
-    makers: HashMap<TensorId, usize>,
+    pub(super) makers: HashMap<TensorId, usize>,
     /// The operations that read a tensor, in order.
-    readers: HashMap<TensorId, Vec<usize>>,
+    pub(super) readers: HashMap<TensorId, Vec<usize>>,
     /// Tensors whose life ends in the stretch.
-    dying: HashSet<TensorId>,
+    pub(super) dying: HashSet<TensorId>,
     /// For each operation that draws random numbers, how many such operations come before it.
     draws: HashMap<usize, u16>,
     /// For each operation, whether a piece has it or none needs it.
@@ -194,7 +197,7 @@ enum Next {
 }
 
 impl<'a> Stretch<'a> {
-    fn new(operations: &'a [OperationIr]) -> Stretch<'a> {
+    pub(super) fn new(operations: &'a [OperationIr]) -> Stretch<'a> {
         let mut stretch = Stretch {
             operations,
             makers: HashMap::new(),
@@ -236,7 +239,7 @@ impl<'a> Stretch<'a> {
     }
 
     /// Finds the attentions that the stretch writes out.
-    fn find_attention(&mut self) {
+    pub(super) fn find_attention(&mut self) {
         let ends = |id: TensorId, members: &[usize]| self.ends(id, |reader| members.contains(reader));
         let found = find(&Lives { operations: self.operations, is_left_out: &self.done, ends: &ends });
         self.attentions = found;
@@ -445,7 +448,7 @@ impl<'a> Stretch<'a> {
 
     /// Whether operations other than `members` read a tensor or views of it, and all of them are computed element by element or row by
     /// row. A product or attention would take the tensor as it lies in memory.
-    fn is_read_by_kernels(&self, id: TensorId, members: &[usize]) -> bool {
+    pub(super) fn is_read_by_kernels(&self, id: TensorId, members: &[usize]) -> bool {
         let (mut is_read, mut stack) = (false, vec![id]);
         while let Some(id) = stack.pop() {
             for reader in self.readers.get(&id).into_iter().flatten().filter(|reader| !members.contains(reader)) {

@@ -11,6 +11,7 @@ use super::arrange::Turn;
 use super::fuser::{Fuser, Taken};
 use super::partition::pieces;
 use super::plan::{Kernel, Kind, Plan, plan};
+use super::recompute::recipes;
 use super::trace::{Number, Trace};
 use crate::RocmDevice;
 
@@ -275,7 +276,7 @@ fn a_fuser_takes_products_reductions_and_chains_and_closes_at_what_does_not_fuse
 
 /// The graphs of the kernels of operations, piece by piece.
 fn graphs(operations: &[OperationIr]) -> Vec<String> {
-    let pieces = pieces(operations);
+    let pieces = pieces(operations, &[]);
     let kernels = pieces.iter().flat_map(|piece| piece.work.kernels());
     kernels.map(|kernel| kernel.graph.to_string().trim().to_owned()).collect()
 }
@@ -305,9 +306,9 @@ fn what_stands_between_two_operations_does_not_part_them() {
         exp(w(4, &square), n(6, &square)),
         add(r(5, &square), r(6, &square), n(7, &square)),
     ];
-    let kinds: Vec<Kind> = pieces(&operations).iter().map(|piece| piece.work.kernels()[0].kind).collect();
+    let kinds: Vec<Kind> = pieces(&operations, &[]).iter().map(|piece| piece.work.kernels()[0].kind).collect();
     assert_eq!(kinds, [Kind::Matmul, Kind::Matmul]);
-    let members: Vec<Vec<usize>> = pieces(&operations).into_iter().map(|piece| piece.operations).collect();
+    let members: Vec<Vec<usize>> = pieces(&operations, &[]).into_iter().map(|piece| piece.operations).collect();
     assert_eq!(members, [vec![0, 2], vec![1, 3, 4]]);
 }
 
@@ -335,4 +336,72 @@ fn a_part_of_a_tensor_that_nobody_else_needs_is_left_to_who_writes_it_in_place()
     assert_eq!(last(&[assign(w(0, &[1, 2]))]), Some(Taken::Refused));
     assert_eq!(last(&[assign(r(0, &[1, 2]))]), Some(Taken::Joins));
     assert_eq!(last(&[exp(r(5, &[1, 2]), n(0, &[1, 2])), assign(w(0, &[1, 2]))]), Some(Taken::Joins));
+}
+
+/// A tensor `[1, 2]` by a number for each row, and a function of the result; what is in place of the first operation's operands, its
+/// result and the second operation's operand.
+fn scaled_rows(x: TensorIr, by: TensorIr, read: TensorIr) -> Vec<(u64, usize, Vec<u64>)> {
+    let result = n(read.id.value(), &[1, 2]);
+    let recipes = recipes(&[sub(x, by, result), exp(read, n(9, &[1, 2]))]);
+    let numbers = |ids: Vec<TensorId>| ids.into_iter().map(|id| id.value()).collect();
+    recipes.into_iter().map(|of| (of.tensor.id.value(), of.operations.len(), numbers(of.sources))).collect()
+}
+
+#[test]
+fn what_follows_from_kept_tensors_need_not_be_kept() {
+    assert_eq!(scaled_rows(r(0, &[1, 2]), r(1, &[1, 0]), r(2, &[1, 2])), [(2, 1, vec![0, 1])]);
+    // It ends here, so it is not kept anyway; an operand that ends, or that has more elements, would have to be kept for it.
+    assert_eq!(scaled_rows(r(0, &[1, 2]), r(1, &[1, 0]), w(2, &[1, 2])), []);
+    assert_eq!(scaled_rows(w(0, &[1, 2]), r(1, &[1, 0]), r(2, &[1, 2])), []);
+    assert_eq!(scaled_rows(r(0, &[1, 2]), w(1, &[1, 0]), r(2, &[1, 2])), []);
+    assert_eq!(scaled_rows(r(0, &[1, 2]), r(1, &[3, 0]), r(2, &[1, 2])), []);
+}
+
+#[test]
+fn what_products_read_or_sums_make_or_nobody_has_read_is_kept() {
+    let square = [1, 1];
+    let negative = || sub(r(0, &square), r(1, &square), n(2, &square));
+    let read = |more: Vec<OperationIr>| recipes(&[vec![negative()], more].concat()).len();
+    assert_eq!(read(vec![exp(r(2, &square), n(3, &square))]), 1);
+    assert_eq!(read(vec![]), 0);
+    let product = matmul(r(2, &square), r(0, &square), n(4, &square));
+    assert_eq!(read(vec![exp(r(2, &square), n(3, &square)), product]), 0);
+    // A view that outlives the stretch is in the same memory.
+    let view = |out| swap(r(2, &square), out, 0, 1);
+    assert_eq!(read(vec![view(n(3, &square)), exp(r(3, &square), n(4, &square))]), 0);
+    assert_eq!(read(vec![view(n(3, &square)), exp(w(3, &square), n(4, &square))]), 1);
+    let sum = along(NumericOperationIr::SumDim, r(0, &[1, 2]), n(2, &[1, 0]), 1);
+    assert_eq!(recipes(&[sum, exp(r(2, &[1, 0]), n(3, &[1, 0]))]).len(), 0);
+}
+
+#[test]
+fn a_result_that_is_not_kept_is_a_step_to_the_next() {
+    let of = recipes(&[
+        sub(r(0, &[1]), r(1, &[1]), n(2, &[1])),
+        exp(r(2, &[1]), n(3, &[1])),
+        scaled(r(3, &[1]), 7, n(4, &[1])),
+    ]);
+    let steps: Vec<_> = of.iter().map(|recipe| (recipe.tensor.id.value(), recipe.operations.len())).collect();
+    assert_eq!(steps, [(2, 1), (3, 2)]);
+}
+
+#[test]
+fn what_a_sum_has_made_for_a_result_is_kept_for_it() {
+    let mean = along(NumericOperationIr::MeanDim, r(0, &[1, 2]), n(2, &[1, 0]), 1);
+    let rows = [mean, exp(w(2, &[1, 0]), n(3, &[1, 0]))];
+    let result = [sub(r(0, &[1, 2]), w(3, &[1, 0]), n(4, &[1, 2])), exp(r(4, &[1, 2]), n(5, &[1, 2]))];
+    let operations = [rows.as_slice(), &result].concat();
+    let recipes = recipes(&operations);
+    let [recipe] = recipes.as_slice() else { panic!("{recipes:?}") };
+    let numbers = |ids: &[TensorId]| ids.iter().map(|id| id.value()).collect::<Vec<_>>();
+    assert_eq!((recipe.tensor.id.value(), recipe.operations.len(), numbers(&recipe.sources)), (4, 1, vec![0, 3]));
+    let written = |pieces: Vec<super::partition::Piece>| -> Vec<u64> {
+        let outputs = |piece: &super::partition::Piece| {
+            let kernels = piece.work.kernels().iter().flat_map(|kernel| &kernel.outputs);
+            kernels.flat_map(|output| &output.tensors).map(|(id, _)| id.value()).collect::<Vec<_>>()
+        };
+        pieces.iter().flat_map(outputs).collect()
+    };
+    assert_eq!(written(pieces(&operations, &[])), [4, 5]);
+    assert_eq!(written(pieces(&operations, &recipes)), [3, 5]);
 }

@@ -62,6 +62,12 @@ impl Client {
     }
 }
 
+/// A name that no tensor has had.
+pub(super) fn new_name() -> TensorId {
+    static COUNT: AtomicU64 = AtomicU64::new(0);
+    TensorId::new(COUNT.fetch_add(1, Ordering::Relaxed))
+}
+
 impl RouterClient for Client {
     type Device = BurnDevice;
 
@@ -98,8 +104,7 @@ impl RouterClient for Client {
     }
 
     fn create_empty_handle(&self) -> TensorId {
-        static COUNT: AtomicU64 = AtomicU64::new(0);
-        TensorId::new(COUNT.fetch_add(1, Ordering::Relaxed))
+        new_name()
     }
 
     fn register_tensor_data(&self, data: TensorData) -> Lazy {

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use burn_ir::{OperationIr, TensorStatus};
 use rustc_hash::FxBuildHasher;
 
-use crate::fusion::FusedKernel;
+use crate::fusion::{FusedKernel, Recipe, recipes};
 
 /// A node of the tree, which stands for the operations that lead to it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -29,7 +29,10 @@ pub(super) enum Next {
 /// What runs a stretch, in relative form.
 #[derive(Clone)]
 pub(super) struct Stretch {
-    pub(super) kernel: Arc<FusedKernel>,
+    /// The kernels that keep all results, and those that do not keep what has a recipe; `None` until they are needed.
+    kernels: [Option<Arc<FusedKernel>>; 2],
+    /// How to compute again what need not be kept.
+    pub(super) recipes: Arc<[Recipe]>,
     /// Numbers of the tensors whose life ends in the stretch.
     pub(super) ending: Arc<[usize]>,
     /// Numbers of the tensors that it makes.
@@ -121,28 +124,43 @@ impl Forms {
         operations
     }
 
-    /// What runs the stretch that ends at a node, if it has run before.
-    pub(super) fn stretch(&self, at: NodeId) -> Option<Stretch> {
-        self.nodes[at.0 as usize].stretch.clone()
-    }
-
-    /// Remembers what runs the stretch that ends at a node.
-    pub(super) fn keep(&mut self, at: NodeId, kernel: FusedKernel) -> Stretch {
+    /// What is known of the stretch that ends at a node.
+    pub(super) fn stretch(&mut self, at: NodeId) -> Stretch {
+        if let Some(stretch) = &self.nodes[at.0 as usize].stretch {
+            return stretch.clone();
+        }
         let numbers = |tensors: &mut dyn Iterator<Item = &burn_ir::TensorIr>| -> Arc<[usize]> {
             tensors.map(|tensor| tensor.id.value() as usize).collect()
         };
-        let operations = self.operations(at);
+        let operations: Vec<OperationIr> = self.operations(at).into_iter().cloned().collect();
         let nodes = operations.iter().flat_map(|operation| match operation {
             OperationIr::Drop(tensor) => vec![tensor],
             operation => operation.nodes(),
         });
         let stretch = Stretch {
-            kernel: Arc::new(kernel),
+            kernels: [None, None],
+            recipes: recipes(&operations).into(),
             ending: numbers(&mut nodes.filter(|tensor| tensor.status == TensorStatus::ReadWrite)),
             made: numbers(&mut operations.iter().flat_map(|operation| operation.outputs())),
         };
         self.nodes[at.0 as usize].stretch = Some(stretch.clone());
         stretch
+    }
+
+    /// Remembers what runs the stretch that ends at a node.
+    pub(super) fn keep(&mut self, at: NodeId, recomputes: bool, kernel: FusedKernel) -> Arc<FusedKernel> {
+        let kernel = Arc::new(kernel);
+        if let Some(stretch) = &mut self.nodes[at.0 as usize].stretch {
+            stretch.kernels[usize::from(recomputes)] = Some(Arc::clone(&kernel));
+        }
+        kernel
+    }
+}
+
+impl Stretch {
+    /// What runs the stretch, if it has run before.
+    pub(super) fn kernel(&self, recomputes: bool) -> Option<Arc<FusedKernel>> {
+        self.kernels[usize::from(recomputes)].clone()
     }
 }
 

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use burn_backend::Slice;
 use burn_backend::StreamId;
-use burn_ir::{IrVisitorMut, OperationIr, ScalarIr, TensorId, TensorIr};
+use burn_ir::{IrVisitorMut, OperationIr, ScalarIr, TensorId, TensorIr, TensorStatus};
 use rustc_hash::FxHashMap;
 
 use super::forms::{Forms, NodeId};
@@ -50,6 +50,12 @@ impl Recording {
     pub(super) fn clear(&mut self) {
         (self.at, self.count, self.fuser) = (Forms::START, 0, None);
         self.tables.clear();
+    }
+
+    /// Whether its operations end a tensor's life.
+    pub(super) fn ends(&self, id: TensorId) -> bool {
+        let number = self.tables.numbers.get(&id).filter(|_| self.count > 0);
+        number.is_some_and(|number| self.tables.tensors[*number].status == TensorStatus::ReadWrite)
     }
 
     /// Whether its operations read, make or drop a tensor.

@@ -14,6 +14,8 @@ pub struct Recorded {
     pub stretches: u64,
     /// How many operators ran by themselves, because no kernel computes them together with others.
     pub alone: u64,
+    /// How many tensors were not kept and computed again.
+    pub recomputed: u64,
     /// Time spent planning operators that had not come in this order before.
     pub planning: Duration,
     /// Time spent running plans: finding and allocating tensors, giving launches to the driver.

@@ -11,8 +11,10 @@ use burn_backend::ExecutionError;
 use burn_backend::StreamId;
 use burn_ir::{OperationIr, TensorError, TensorId, TensorIr, TensorStatus};
 use burn_router::TensorInterpreter;
+use rustc_hash::FxHashMap;
 
-use super::forms::{Forms, Next};
+use super::forms::{Forms, Next, Stretch};
+use super::recall::Recall;
 use super::recording::Recording;
 use super::spent::Recorded;
 use crate::error::{execution, told};
@@ -29,7 +31,11 @@ pub(super) struct State {
     device: RocmDevice,
     /// Whether operations are fused; if not, each runs as it comes.
     fuses: bool,
+    /// From so many bytes on a stretch does not keep the results that can be computed again.
+    recompute_bytes: u64,
     handles: Handles,
+    /// The tensors that are not kept.
+    recalls: FxHashMap<TensorId, Recall>,
     forms: Forms,
     /// The recordings of threads that have recorded something lately, one each.
     recordings: Vec<Recording>,
@@ -37,6 +43,9 @@ pub(super) struct State {
     interpreter: TensorInterpreter<Rocm>,
     pub(super) spent: Recorded,
 }
+
+/// The error of a tensor whose operations were not recorded again. It would be a defect of the recorder.
+const LOST: &str = "a tensor was not kept, and what it is computed from is gone";
 
 /// From so many recordings on, those without operations are removed before another is added.
 const RECORDINGS_MOST: usize = 8;
@@ -47,7 +56,9 @@ impl State {
             device,
             // If the device cannot be opened, its first tensor reports that.
             fuses: device.open().is_ok_and(|open| open.config().fusion),
+            recompute_bytes: device.open().map_or(u64::MAX, |open| open.config().recompute_kb.saturating_mul(1 << 10)),
             handles: Handles::default(),
+            recalls: FxHashMap::default(),
             forms: Forms::new(),
             recordings: Vec::new(),
             interpreter: TensorInterpreter::new(device),
@@ -83,6 +94,9 @@ impl State {
             return self.run_alone(operation.clone());
         }
         loop {
+            if !self.recalls.is_empty() {
+                self.recall_operands(operation);
+            }
             let Recording { tables, at, count, fuser, .. } = &mut self.recordings[own];
             tables.relative(operation);
             let known = match fuser {
@@ -142,12 +156,15 @@ impl State {
         recording.count = 0;
         let (end, fuser, held) = (recording.at, recording.fuser.take(), std::mem::take(&mut recording.held));
         let dropped = std::mem::take(&mut recording.dropped);
-        let stretch = self.forms.stretch(end).unwrap_or_else(|| {
+        let stretch = self.forms.stretch(end);
+        let recomputes = self.recomputes(&stretch, at);
+        let kernel = stretch.kernel(recomputes).unwrap_or_else(|| {
             let start = Instant::now();
             let fuser = fuser.unwrap_or_else(|| replay(self.device, &self.forms.operations(end)));
-            let stretch = self.forms.keep(end, fuser.finish());
+            let left_out = if recomputes { &stretch.recipes[..] } else { &[] };
+            let kernel = self.forms.keep(end, recomputes, fuser.finish(left_out));
             self.spent.planning += start.elapsed();
-            stretch
+            kernel
         });
         for (id, handle) in &held {
             self.handles.put(*id, handle.clone());
@@ -157,7 +174,7 @@ impl State {
         ending.iter().for_each(|id| self.keep_for_others(*id));
         let mut bindings = self.recordings[at].tables.lend(std::mem::take(&mut self.handles));
         let start = Instant::now();
-        let ran = catch_unwind(AssertUnwindSafe(|| stretch.kernel.run(&mut bindings)));
+        let ran = catch_unwind(AssertUnwindSafe(|| kernel.run(&mut bindings)));
         self.spent.running += start.elapsed();
         self.spent.launching += bindings.launching;
         self.spent.stretches += 1;
@@ -168,19 +185,84 @@ impl State {
             made.for_each(|id| self.handles.fail_if_unwritten(id, error.clone()));
         }
         self.recordings[at].tables.take_back(bindings);
+        if recomputes {
+            self.remember(&stretch, at);
+        }
         self.recordings[at].clear();
         let ended = dropped.into_iter().map(|tensor| tensor.id).chain(held.into_iter().map(|(id, _)| id));
-        ending.into_iter().chain(ended).for_each(|id| drop(self.handles.remove(id)));
+        ending.into_iter().chain(ended).for_each(|id| self.end(id));
         if self.forms.is_full() && self.recordings.iter().all(|recording| recording.count == 0) {
             self.forms = Forms::new();
         }
+    }
+
+    /// Whether a recording runs without keeping what can be computed again: there is enough of that.
+    fn recomputes(&self, stretch: &Stretch, at: usize) -> bool {
+        let bytes = stretch.recipes.iter().map(|recipe| {
+            let tensor = &self.recordings[at].tables.tensors[recipe.tensor.id.value() as usize];
+            (tensor.shape.num_elements() * tensor.dtype.size()) as u64
+        });
+        !stretch.recipes.is_empty() && bytes.sum::<u64>() >= self.recompute_bytes
+    }
+
+    /// Keeps how to compute again what a recording that has just run did not keep.
+    fn remember(&mut self, stretch: &Stretch, at: usize) {
+        let tables = &self.recordings[at].tables;
+        for recipe in stretch.recipes.iter() {
+            let id = tables.tensors[recipe.tensor.id.value() as usize].id;
+            // It is there all the same if it has failed, or several kernels have read it.
+            if self.handles.knows(id) {
+                continue;
+            }
+            match Recall::new(recipe, tables, &self.handles) {
+                Some(recall) => drop(self.recalls.insert(id, recall)),
+                None => {
+                    let failed = |source: &TensorId| {
+                        let error = self.handles.error(tables.tensors[source.value() as usize].id)?;
+                        Some(error.propagated())
+                    };
+                    let error = recipe.sources.iter().find_map(failed);
+                    let lost = || TensorError::new(ExecutionError::with_context(String::from(LOST)));
+                    let error = error.unwrap_or_else(lost);
+                    self.handles.fail(id, error);
+                }
+            }
+        }
+    }
+
+    /// Has operands that were not kept computed again, in front of an operation that reads them.
+    fn recall_operands(&mut self, operation: &OperationIr) {
+        if matches!(operation, OperationIr::Drop(_)) {
+            return;
+        }
+        let missing: Vec<TensorId> =
+            operation.inputs().map(|input| input.id).filter(|id| self.recalls.contains_key(id)).collect();
+        missing.into_iter().for_each(|id| self.recall(id));
+    }
+
+    /// Records the operations that compute a tensor again, if it was not kept.
+    fn recall(&mut self, id: TensorId) {
+        let Some(recall) = self.recalls.remove(&id) else { return };
+        let own = self.own();
+        self.spent.recomputed += 1;
+        let tables = &self.recordings[own];
+        let operations = recall.operations(id, &mut self.handles, |source| !tables.ends(source));
+        for mut operation in operations {
+            self.record(&mut operation);
+        }
+    }
+
+    /// Ends the life of a tensor.
+    fn end(&mut self, id: TensorId) {
+        self.recalls.remove(&id);
+        drop(self.handles.remove(id));
     }
 
     /// Runs an operation by itself. What this thread recorded before it has run already.
     fn run_alone(&mut self, operation: OperationIr) {
         if let OperationIr::Drop(tensor) = &operation {
             self.keep_for_others(tensor.id);
-            drop(self.handles.remove(tensor.id));
+            self.end(tensor.id);
             return;
         }
         let outputs: Vec<TensorIr> = operation.outputs().cloned().collect();
@@ -277,7 +359,7 @@ impl State {
     fn drop_elsewhere(&mut self, tensor: &TensorIr) {
         if self.is_there(tensor.id) {
             self.keep_for_others(tensor.id);
-            self.handles.remove(tensor.id);
+            self.end(tensor.id);
         } else if let Some(maker) = self.recordings.iter_mut().find(|recording| recording.knows(tensor.id)) {
             maker.dropped.push(tensor.clone());
         }
@@ -287,22 +369,33 @@ impl State {
     fn await_others(&mut self, own: usize, operation: &OperationIr) {
         let is_missing = |id: TensorId| !self.recordings[own].knows(id) && !self.is_there(id);
         let missing: Vec<TensorId> = operation.inputs().map(|input| input.id).filter(|id| is_missing(*id)).collect();
-        missing.into_iter().for_each(|id| self.await_tensor(id));
+        for id in missing {
+            self.run_maker(id);
+        }
     }
 
-    /// Runs the recording that makes a tensor, if the tensor was not made yet.
+    /// Runs what makes a tensor until it is in memory, or has failed.
     fn await_tensor(&mut self, id: TensorId) {
-        if self.is_there(id) {
-            return;
-        }
-        if let Some(maker) = self.recordings.iter().position(|recording| recording.knows(id)) {
-            self.run(maker);
+        while !self.handles.knows(id) {
+            self.recall(id);
+            if !self.run_maker(id) {
+                break;
+            }
         }
     }
 
-    /// Whether a tensor has been made, or has failed.
+    /// Runs the recording that makes a tensor; whether there is one.
+    fn run_maker(&mut self, id: TensorId) -> bool {
+        let maker = self.recordings.iter().position(|recording| recording.knows(id));
+        if let Some(at) = maker {
+            self.run(at);
+        }
+        maker.is_some()
+    }
+
+    /// Whether a tensor has been made, or has failed, or can be computed again at once.
     fn is_there(&self, id: TensorId) -> bool {
-        self.handles.knows(id)
+        self.handles.knows(id) || self.recalls.contains_key(&id)
     }
 
     /// Called before a tensor's life ends: gives its handle to the recordings that still read it.

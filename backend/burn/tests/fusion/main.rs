@@ -24,6 +24,7 @@ mod outside;
 mod programs;
 mod quantized;
 mod random;
+mod recompute;
 mod report;
 mod rows;
 mod threads;

@@ -97,6 +97,9 @@ pub struct Config {
     pub packs: Option<Vec<PathBuf>>,
     /// Whether chains of operators become single launches.
     pub fusion: bool,
+    /// From so many KiB on, results of operators that run together are not kept if they can be computed again, element by element,
+    /// from tensors that are.
+    pub recompute_kb: u64,
     /// Whether matrix units are used.
     pub matrix: bool,
     /// Whether the vendor's library is used for matrix products, where it is installed.
@@ -145,6 +148,7 @@ impl Default for Config {
             cache_mb: 1024,
             packs: None,
             fusion: true,
+            recompute_kb: 8 << 10,
             matrix: true,
             vendor: true,
             preshuffle: true,
@@ -193,6 +197,8 @@ builder! {
     with_packs: packs: Vec<PathBuf>;
     /// With fusion on or off.
     with_fusion: fusion: bool;
+    /// With another size, KiB, from which on results are computed again and not kept.
+    with_recompute_kb: recompute_kb: u64;
     /// With matrix units on or off.
     with_matrix: matrix: bool;
     /// With the vendor's library on or off.

@@ -75,6 +75,13 @@ pub const SETTINGS: &[Setting] = &[
         show: |config| show_switch(config.fusion),
     },
     Setting {
+        name: "ROCFIRE_RECOMPUTE_KB",
+        values: "a number of KiB",
+        about: "from how much on results that other kept tensors give element by element are computed again and not kept",
+        parse: |config, text| number(text, 0).map(|kb| config.recompute_kb = kb),
+        show: |config| config.recompute_kb.to_string(),
+    },
+    Setting {
         name: "ROCFIRE_MATRIX",
         values: SWITCH,
         about: "whether matrix units are used",
