@@ -12,6 +12,7 @@ mod attention;
 mod cases;
 mod conv;
 mod fused;
+mod latents;
 mod launchers;
 mod op;
 mod picture;
@@ -150,6 +151,7 @@ fn operators(in_turn: bool) -> Vec<Make> {
         conv::OPS,
         attention::OPS,
         serving::OPS,
+        latents::OPS,
         tokens::OPS,
         recurrent::OPS,
     ]

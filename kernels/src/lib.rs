@@ -1,4 +1,4 @@
-//! The operator library: GEMM, attention, caches on pages, convolution, pooling, interpolation, indexing, quantisation, random
+//! The operator library: GEMM, attention, caches on pages, what MLA runs around them, convolution, pooling, interpolation, indexing, quantisation, random
 //! numbers, sampling, routing, the Hadamard transform, causal convolutions and selective scans with states, scans, sorting, extrema
 //! and CTC, as HIP kernels with their launchers; norms, gates, softmax and cross-entropy with their gradients, as launchers of
 //! `rocfire-fusion`'s kernels.
@@ -45,6 +45,7 @@ pub mod hadamard;
 pub mod index;
 pub mod interpolate;
 pub mod loss;
+pub mod mla;
 pub mod norm;
 pub mod operators;
 pub mod pattern;
@@ -92,4 +93,5 @@ fn sources(arch: Arch, dtype: DType) -> impl Iterator<Item = (&'static str, Sour
         .chain(causal_conv::sources(dtype))
         .chain(selective_scan::sources(dtype))
         .chain(delta::sources(arch, dtype))
+        .chain(mla::sources(dtype))
 }

@@ -62,6 +62,8 @@ const DOORS: &[(&str, &str, &str)] = &[
     ),
     ("loss::ctc_alpha", "burn::nn::loss::CTCLoss", ""),
     ("loss::ctc_beta", "gradients of burn::nn::loss::CTCLoss", ""),
+    ("mla::absorb", "rocfire_burn_nn::LatentCache", "rocfire_candle::LatentCache"),
+    ("mla::expand", "rocfire_burn_nn::LatentCache", "rocfire_candle::LatentCache"),
     ("norm::group_norm", "rocfire_burn_nn::GroupNorm", "rocfire_candle::group_norm"),
     ("norm::group_norm_backward", "gradients of rocfire_burn_nn::GroupNorm", "gradients of rocfire_candle::group_norm"),
     ("norm::norm", "rocfire_burn_nn::RmsNorm", "rocfire_candle::rms_norm"),

@@ -5,6 +5,7 @@ pub use rocfire_kernels::attention::PagedParams;
 pub use rocfire_kernels::cache::{CacheLayout, ScaleRule};
 use rocfire_kernels::operators::{self as kernels, CacheForm, PagedForm};
 use rocfire_kernels::quant::Format;
+use rocfire_kernels::rope::RopeStyle;
 
 use crate::record::{apply, one, run};
 
@@ -151,10 +152,34 @@ fn attend(
         q_most: of.queries.map(|(_, most)| most),
         has_slopes: slopes.is_some(),
         has_sinks: sinks.is_some(),
+        by_slots: false,
     };
     let others = [Some(of.pages), Some(of.lens), of.queries.map(|(starts, _)| starts), slopes, sinks];
     let inputs: Vec<&Tensor> = std::iter::once(q).chain(tensors).chain(others.into_iter().flatten()).collect();
     one(&kernels::paged_attention(form), &inputs)
+}
+
+/// What [`LatentCache::absorb`] reads, of one type but for tables and whole numbers.
+#[derive(Clone, Copy, Debug)]
+pub struct AbsorbInputs<'a> {
+    /// Queries, `[tokens, heads, channels]`: those that do not turn, then those that do.
+    pub q: &'a Tensor,
+    /// What brings a head's channels that do not turn to latents, `[heads, channels, latent]`, any strides.
+    pub weight: &'a Tensor,
+    /// `[tokens, latent]`.
+    pub latents: &'a Tensor,
+    /// The channels that turn of the key that all heads share, `[tokens, turned]`.
+    pub keys: &'a Tensor,
+    /// RMSNorm of the latents: its weight, `[latent]`, and what is added under the root.
+    pub norm: Option<(&'a Tensor, f64)>,
+    /// Of [`rope_tables`](crate::rope_tables).
+    pub tables: [&'a Tensor; 2],
+    /// Which elements form a pair.
+    pub style: RopeStyle,
+    /// u32, i32 or i64 `[tokens]`.
+    pub positions: &'a Tensor,
+    /// u32, i32 or i64 `[tokens]`; nothing is written for one below 0.
+    pub slots: &'a Tensor,
 }
 
 /// What gathered rows may be of.
@@ -218,6 +243,40 @@ impl LatentCache {
         run(&operator, &self.with(&[&latents, &rotated, slots])).map(drop)
     }
 
+    /// Queries that read rows as keys, `[tokens, heads, latent + turned]`: of each head what its channels come to in latents, then those that
+    /// turn, turned. The tokens' own rows are written, as [`LatentCache::write`] does, of latents normed and keys turned: what stands before
+    /// [`LatentCache::attention`], in two launches. A token's results do not depend on the others.
+    ///
+    /// # Errors
+    /// As [`LatentCache::write`]; a variable among the inputs.
+    pub fn absorb(&self, inputs: &AbsorbInputs<'_>) -> Result<Tensor> {
+        let AbsorbInputs { q, weight, latents, keys, norm, tables: [cosines, sines], style, positions, slots } =
+            *inputs;
+        let operator = kernels::absorb(self.form(), style, norm.map(|(_, epsilon)| epsilon));
+        let rows = [q, weight, latents, keys].into_iter().chain(norm.map(|(weight, _)| weight));
+        let others: Vec<&Tensor> = rows.chain([cosines, sines, positions, slots]).collect();
+        one(&operator, &self.with(&others))
+    }
+
+    /// Keys `[rows, heads, channels + turned]` and values of all heads, made of the rows of sequences by `weight`, `[heads, key channels + value
+    /// channels, latent]`, whose type they have: what tokens of a prompt attend to beside themselves. Rows of no sequence are zeros.
+    ///
+    /// # Errors
+    /// As [`LatentCache::gather`].
+    pub fn expand(
+        &self,
+        of: &Sequences<'_>,
+        starts: &Tensor,
+        rows: usize,
+        weight: &Tensor,
+        key_channels: usize,
+    ) -> Result<[Tensor; 2]> {
+        let operator = kernels::expand(self.form(), [rows, of.keys_most], key_channels);
+        let outputs = apply(&operator, &self.with(&[weight, of.pages, of.lens, starts]))?;
+        let Ok(outputs) = <[_; 2]>::try_from(outputs) else { unreachable!("two outputs were described") };
+        Ok(outputs)
+    }
+
     /// Copies pages, `(from, to)` each, i64 `[count, 2]`.
     ///
     /// # Errors
@@ -251,5 +310,25 @@ impl LatentCache {
         sinks: Option<&Tensor>,
     ) -> Result<Tensor> {
         attend(self.form(), self.with(&[]), q, of, params, [None, sinks])
+    }
+
+    /// Attention of queries, as [`LatentCache::attention`] has them, to the rows that are chosen for each: `slots`, u32 or i32 `[tokens, most]`,
+    /// in any order; one below 0 (`u32::MAX`) is none. A query that has none gives zeros.
+    ///
+    /// # Errors
+    /// As there; with a window, as rows have no places. A slot behind the last is told of by the next read.
+    pub fn sparse_attention(
+        &self,
+        q: &Tensor,
+        slots: &Tensor,
+        params: PagedParams,
+        sinks: Option<&Tensor>,
+    ) -> Result<Tensor> {
+        let (keys_most, has_sinks) = (slots.dim(1)?, sinks.is_some());
+        let form =
+            PagedForm { cache: self.form(), params, keys_most, has_sinks, by_slots: true, ..PagedForm::default() };
+        let tensors = self.with(&[slots]);
+        let inputs: Vec<&Tensor> = std::iter::once(q).chain(tensors).chain(sinks).collect();
+        one(&kernels::paged_attention(form), &inputs)
     }
 }

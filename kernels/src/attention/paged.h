@@ -150,20 +150,26 @@ struct Rows {
     RF_FN u32 head(const PagedArgs& g, u32 row, u32 kv_head) const { return kv_head * g.group.divisor + first + row - query(g, row) * g.group.divisor; }
 };
 
-// A key of a sequence: its page, and which of the page's tokens it is.
+// A key of a sequence: its page, below 0 where a slot is no key, and which of the page's tokens it is.
 struct KeyPlace {
     i32 page;
     u32 offset;
 
     RF_FN void find(const PagedArgs& g, u32 sequence, i32 key) {
+#if PAGED_SLOTS
+        const i32 slot = g.pages.table[(i64)sequence * g.pages.row + key];
+        page = slot < 0 ? -1 : (i32)g.pages.block.divide((u32)slot);
+        offset = (u32)(slot - page * (i32)g.pages.block.divisor);
+#else
         const u32 number = g.pages.block.divide((u32)key);
         offset = (u32)key - number * g.pages.block.divisor;
         page = page_of(g.pages, sequence, number);
+#endif
     }
-    // Whether there is such a page. One that is not is told of.
+    // Whether there is such a page. One that is not is told of, but for a slot that is no key.
     RF_FN bool is_there(const PagedArgs& g) const {
         if (page >= 0 && page < (i32)g.pages.pages) return true;
-        RF_TELL_INDEX("paged_attention", page, (i64)g.pages.pages);
+        if (!PAGED_SLOTS || page >= 0) RF_TELL_INDEX("paged_attention", page, (i64)g.pages.pages);
         return false;
     }
 };

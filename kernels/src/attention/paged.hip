@@ -25,8 +25,8 @@
 // Macros : those of cache.h; PAGED_IN, type of Q and O; PAGED_TEAM: lanes that a row of keys has with eight channels in each;
 //          PAGED_K_TURNS, PAGED_V_TURNS: how often that is, for the channels of a key and of a value;
 //          PAGED_ROWS, PAGED_SPLIT, PAGED_THREADS; PAGED_WAY: what computes a split, as paged.h has the numbers; those of paged_tiles.h;
-//          PAGED_GROUPS: workgroups that a unit has registers for; PAGED_ACROSS: whether tokens are neighbours in the plane of values,
-//          and not channels
+//          PAGED_GROUPS: workgroups that a unit has registers for; PAGED_SLOTS: whether keys are found by slots and
+//          not by pages; PAGED_ACROSS: whether tokens are neighbours in the plane of values, and not channels
 // One split of a workgroup's rows.
 RF_FN void run_split(const PagedArgs& g, Shared& shared, Exchanged& exchanged, u32 chunk, u32 kv_head) {
     const u32 sequence = shared.sequence, split = shared.split;

@@ -69,9 +69,9 @@ pub struct PagedInputs<'a> {
     pub queries: Queries<'a>,
     /// Keys and values, of a number of heads that divides that of the queries.
     pub cache: Cache<'a>,
-    /// The pages of each sequence.
+    /// The pages of each sequence, or the slots that each query sees: [`Pages::Slots`] has a row for each token.
     pub pages: Pages<'a>,
-    /// At least the keys of the longest sequence; those beyond are not seen. Splits, and with them the workspace, are made for so many.
+    /// At least the keys of the longest sequence, or slots of a row; those beyond are not seen. Splits, and with them the workspace, are made for so many.
     pub keys_most: usize,
     /// ALiBi: a score loses the slope of its head for every key between its key and the query's own place. `[heads]`, f32, contiguous.
     pub slopes: Option<View<'a>>,
@@ -87,6 +87,10 @@ impl<'a> PagedInputs<'a> {
     /// One query for each sequence, no slopes, sinks or bias.
     pub fn new(q: View<'a>, cache: Cache<'a>, pages: Pages<'a>, keys_most: usize) -> PagedInputs<'a> {
         PagedInputs { q, queries: Queries::Each(1), cache, pages, keys_most, slopes: None, sinks: None, bias: None }
+    }
+
+    fn by_slots(&self) -> bool {
+        matches!(self.pages, Pages::Slots { .. })
     }
 }
 
@@ -138,11 +142,12 @@ fn split_of(cache: &Cache<'_>) -> usize {
 /// sequence's results are the same bits whatever else is in the batch, where it is in it, and which queries come in one launch. A
 /// query that sees nothing gives zeros and an `lse` of minus infinity; that of a sequence without keys reads nothing. A page number
 /// outside
-/// the cache hides its keys, and the next read or wait tells of it. A NaN spoils the rows that see it.
+/// the cache hides its keys, and the next read or wait tells of it; a slot behind the last, too, one below 0 is passed over. A NaN spoils
+/// the rows that see it.
 /// # Errors
 /// `Shape` for shapes, types and strides that do not fit, for a cache whose rows do not begin at multiples of 16 bytes (8 for
 /// codes), for outputs that overlap an
-/// input; `Unsupported` for other types; errors of compilation and launch.
+/// input, for places of keys among slots, which have none: several queries of a row, a window, slopes, a bias; `Unsupported` for other types; errors of compilation and launch.
 pub fn paged_attention(
     stream: &Stream,
     inputs: &PagedInputs<'_>,
@@ -269,6 +274,17 @@ impl Call {
             }
             *to = view.device_address();
         }
+        if inputs.by_slots() {
+            let has_places = [
+                ("queries", !matches!(inputs.queries, Queries::Each(1))),
+                ("window", params.window.is_some()),
+                ("slopes", inputs.slopes.is_some()),
+                ("bias", inputs.bias.is_some()),
+            ];
+            if let Some((arg, _)) = has_places.into_iter().find(|(_, is_there)| *is_there) {
+                return Err(shape(OP, arg, "one query for a row of slots, whose keys have no places", "more"));
+            }
+        }
         let q_most = inputs.queries.most();
         if let Some(bias) = &inputs.bias {
             family::on_device(OP, "bias", stream, bias)?;
@@ -371,6 +387,8 @@ struct PagedKey {
     split: usize,
     /// Whether tokens are neighbours in the plane of values.
     across: bool,
+    /// Whether keys are found by slots.
+    slots: bool,
     way: Way,
 }
 
@@ -394,6 +412,7 @@ impl PagedKey {
         let across = matches!(cache.layout, CacheLayout::Packed | CacheLayout::PackedBoth);
         let dtype = q.dtype();
         let key = PagedKey::by_lanes(cache.key(), dtype, depths, split_of(cache), across);
+        let key = PagedKey { slots: inputs.by_slots(), ..key };
         if matrix
             && cache.is_latent
             && q.shape().len() == 3
@@ -419,7 +438,7 @@ impl PagedKey {
         let lanes = depths.map(|depth| depth.div_ceil(CHANNELS));
         let team = TEAMS.into_iter().find(|&team| lanes[0].max(lanes[1]) <= team).unwrap_or(TEAMS[3]);
         let turns = lanes.map(|lanes| lanes.div_ceil(team));
-        PagedKey { cache, q, team, turns, rows: 1, split, across, way: Way::Lanes }
+        PagedKey { cache, q, team, turns, rows: 1, split, across, slots: false, way: Way::Lanes }
     }
 
     fn threads(&self) -> usize {
@@ -494,6 +513,7 @@ fn source(key: PagedKey) -> Source {
         ("PAGED_SPLIT", key.split),
         ("PAGED_THREADS", key.threads()),
         ("PAGED_ACROSS", key.across.into()),
+        ("PAGED_SLOTS", key.slots.into()),
         ("PAGED_WAY", number),
         ("PAGED_GROUPS", groups),
     ];
@@ -521,11 +541,11 @@ pub(super) fn sources(arch: Arch, dtype: DType) -> impl Iterator<Item = (&'stati
             source(PagedKey { rows, way: Way::Matrix, ..key })
         })
     });
-    let in_tiles = few().filter_map(move |format| {
+    let in_tiles = few().flat_map(|format| [(format, false), (format, true)]).filter_map(move |(format, slots)| {
         let depths = [576, 512];
         let tiles = Tiles::of(info, dtype, format.is_some(), Tiles::HEADS_LEAST, depths)?;
         let key = PagedKey::by_lanes(cache_of(format), dtype, depths, LATENT_SPLIT, false);
-        Some(source(PagedKey { rows: tiles.rows, way: Way::Tiles(tiles), ..key }))
+        Some(source(PagedKey { rows: tiles.rows, way: Way::Tiles(tiles), slots, ..key }))
     });
     let all = TEAMS.into_iter().flat_map(|team| [1, 2, 4].map(|rows| (team, [1, 1], rows)));
     let long = [[2, 2], [3, 2]].into_iter().flat_map(|turns| [1, 2].map(|rows| (TEAMS[3], turns, rows)));
@@ -533,7 +553,7 @@ pub(super) fn sources(arch: Arch, dtype: DType) -> impl Iterator<Item = (&'stati
         let format = (turn % 4 == 1).then(|| cache::FORMATS[turn / 4 % cache::FORMATS.len()]);
         let depths = turns.map(|turns| turns * team * CHANNELS);
         let key = PagedKey::by_lanes(cache_of(format), dtype, depths, SPLIT, turn % 5 == 2);
-        source(PagedKey { rows, ..key })
+        source(PagedKey { rows, slots: turn % 7 == 3, ..key })
     });
     all.chain(on_unit)
         .chain(in_tiles)

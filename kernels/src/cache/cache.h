@@ -45,10 +45,10 @@ RF_FN float* scale_at(const CacheScales& scales, i64 page, i64 head, u32 offset)
     return scales.at + page * scales.page + head * scales.head + (i64)offset * scales.token;
 }
 
-// Pages of sequences: rows of a table, or runs of a list where there are `starts`.
+// Pages of sequences: rows of a table, or runs of a list where there are `starts`. Or the slots of their keys: rows of a table.
 struct CachePages {
     const i32* table;   // [sequences, width], or [width]
-    const i32* lens;    // [sequences]: keys; of a list, keys on the last page, or null: all of it
+    const i32* lens;    // [sequences]: keys, or null: as many as there is room for; of a list, keys on the last page, or null: all of it
     const i32* starts;  // [sequences + 1], or null
     i64 row;
     FastDiv block;  // tokens of a page
@@ -68,7 +68,7 @@ RF_FN i32 keys_of(const CachePages& g, u32 sequence) {
         i32 last = g.lens ? held_inside(g.lens[sequence], 0, (i32)g.block.divisor) : (i32)g.block.divisor;
         len = (i64)(count - 1) * g.block.divisor + last;
     } else {
-        len = g.lens[sequence];
+        len = g.lens ? g.lens[sequence] : (i32)g.keys_most;
         i64 room = (i64)g.width * g.block.divisor;
         len = len < room ? len : room;
     }

@@ -3,7 +3,7 @@
 //   out[starts[s] + i] = element(page of key i, its offset), codes times their scales
 //
 // Shapes : out [rows, heads, channels] of keys and of values, strides in elements, last axis 1; starts [sequences + 1]; cache as in
-//          cache.h
+//          cache.h, of the same heads, or of one, with a stride of 0, which all have
 // Grid   : (ceil(most keys / 16), sequences, 2): z 0 keys, 1 values. A workgroup has 16 keys of a sequence, all heads
 // Block  : (256, 1, 1)
 // Needs  : heads * GATHER_LANES < 2^27; out overlaps no cache                                      checked by the launcher
@@ -28,57 +28,25 @@ struct GatherArgs {
     CacheScales scales[2];
     CachePages pages;
     const i32* starts;
-    FastDiv heads;
-    u32 rows;
+    FastDiv heads[2];
+    u32 rows, padding;
 };
-static_assert(sizeof(GatherArgs) == 64 + 144 + 64 + 64 + 8 + 16, "as in gather.rs");
+static_assert(sizeof(GatherArgs) == 64 + 144 + 64 + 64 + 8 + 24 + 8, "as in gather.rs");
 
-RF_FN void read_channels(const CachePlane& plane, i64 at, u32 channel, Channels& to) {
-    if (plane.whole & 1) {
-        const i64 first = channel_at(plane, channel);
-        to.read(plane.at + at + first, channel_at(plane, channel + PIECE) - first);
-        return;
-    }
-    to.clear();
-#pragma unroll
-    for (int i = 0; i < LANE_CHANNELS; ++i) {
-        u32 bits = 0;
-        __builtin_memcpy(&bits, plane.at + at + channel_at(plane, channel + i), sizeof(Code));
-        to.put_bits(i, bits);
-    }
-}
 // Eight elements of a row.
 RF_FN void write_row(const GatherTarget& target, Out* to, const Channels& from, float scale) {
-    const int PER = 4 / (int)sizeof(Out), BITS = 8 * (int)sizeof(Out);
-    u32 words[LANE_CHANNELS / PER];
+    RowWords<Out> row;
 #if CACHE_IS_CODED
     float x[LANE_CHANNELS];
     decoded(from, x);
 #pragma unroll
-    for (int w = 0; w < LANE_CHANNELS / PER; ++w) {
-        words[w] = 0;
-#pragma unroll
-        for (int i = 0; i < PER; ++i) words[w] |= Element<Out>::bits(x[w * PER + i] * scale) << (i * BITS % 32);
-    }
+    for (int i = 0; i < LANE_CHANNELS; ++i) x[i] *= scale;
+    row.put(x);
 #else
 #pragma unroll
-    for (int w = 0; w < LANE_CHANNELS / PER; ++w) words[w] = from.words[w];
+    for (int w = 0; w < RowWords<Out>::WORDS; ++w) row.words[w] = from.words[w];
 #endif
-    if (target.is_whole) {
-#pragma unroll
-        for (int w = 0; w < LANE_CHANNELS / PER; w += 4) {
-            Vec<u32, 4> part;
-#pragma unroll
-            for (int i = 0; i < 4; ++i) part[i] = words[w + i];
-            store<4>((u32*)(void*)to + w, part);
-        }
-        return;
-    }
-#pragma unroll
-    for (int i = 0; i < LANE_CHANNELS; ++i) {
-        const u32 bits = words[i / PER] >> (i % PER * BITS % 32);
-        __builtin_memcpy(to + i, &bits, sizeof(Out));
-    }
+    row.write(to, target.is_whole);
 }
 
 extern "C" __global__ __launch_bounds__(256) void cache_gather(GatherArgs g) {
@@ -87,16 +55,17 @@ extern "C" __global__ __launch_bounds__(256) void cache_gather(GatherArgs g) {
     const CachePlane plane = is_value ? g.plane[1] : g.plane[0];
     const GatherTarget target = is_value ? g.target[1] : g.target[0];
     const CacheScales scales = is_value ? g.scales[1] : g.scales[0];
+    const FastDiv heads = is_value ? g.heads[1] : g.heads[0];
     const u32 sequence = group_y(), first = group_x() * GATHER_KEYS;
     const i32 row = held_inside(g.starts[sequence], 0, (i32)g.rows);
     const i32 room = held_inside(g.starts[sequence + 1], row, (i32)g.rows) - row;
     const i32 keys = keys_of(g.pages, sequence), count = keys < room ? keys : room;
     if ((i32)first >= count) return;
     const u32 left = (u32)count - first, here = left < GATHER_KEYS ? left : GATHER_KEYS;
-    const u32 lines = here * g.heads.divisor, lane = thread_x() % GATHER_LANES;
+    const u32 lines = here * heads.divisor, lane = thread_x() % GATHER_LANES;
 #pragma unroll 4
     for (u32 line = thread_x() / GATHER_LANES; line < lines; line += 256 / GATHER_LANES) {
-        const u32 n = g.heads.divide(line), head = line - n * g.heads.divisor, key = first + n;
+        const u32 n = heads.divide(line), head = line - n * heads.divisor, key = first + n;
         const u32 number = g.pages.block.divide(key), offset = key - number * g.pages.block.divisor;
         const i32 page = page_of(g.pages, sequence, number);
         const bool is_there = page >= 0 && page < (i32)g.pages.pages;

@@ -30,7 +30,7 @@ const LANES_MAX: usize = 32;
 /// What has the cache's type is moved as bits; codes are multiplied in f32, with one rounding. Of a page number outside the cache come
 /// zeros, and the next read or wait tells of it.
 /// # Errors
-/// `Shape` for shapes, strides and types that do not fit, and for more than 65535 sequences.
+/// `Shape` for shapes, strides and types that do not fit, for [`Pages::Slots`], and for more than 65535 sequences.
 pub fn gather(
     stream: &Stream,
     cache: &Cache<'_>,
@@ -40,14 +40,42 @@ pub fn gather(
     key: ViewMut<'_>,
     value: ViewMut<'_>,
 ) -> Result<()> {
+    let heads = [cache.extents.heads; 2];
+    launch(stream, cache, pages, starts, keys_most, [key, value], heads)
+}
+
+/// The same of the [`Cache::parts`] of a cache of latents, `[latents, turned channels]`, of which the second are written to as many heads as
+/// there is room for.
+pub(crate) fn gather_parts(
+    stream: &Stream,
+    parts: &Cache<'_>,
+    pages: &Pages<'_>,
+    starts: View<'_>,
+    keys_most: usize,
+    to: [ViewMut<'_>; 2],
+) -> Result<()> {
+    let heads = [1, to[1].shape().get(1).copied().unwrap_or(0)];
+    launch(stream, parts, pages, starts, keys_most, to, heads)
+}
+
+fn launch(
+    stream: &Stream,
+    cache: &Cache<'_>,
+    pages: &Pages<'_>,
+    starts: View<'_>,
+    keys_most: usize,
+    [key, value]: [ViewMut<'_>; 2],
+    heads: [usize; 2],
+) -> Result<()> {
     cache.on_device(OP, stream)?;
     let extents = cache.extents;
     let rows = key.shape().first().copied().unwrap_or(0);
-    for (arg, x, depth) in [("key", &key, extents.depths[0]), ("value", &value, extents.depths[1])] {
+    for (n, (arg, x)) in [("key", &key), ("value", &value)].into_iter().enumerate() {
+        let expected = [rows, heads[n], extents.depths[n]];
         family::on_device(OP, arg, stream, x)?;
         family::same_dtype(OP, arg, x, if cache.codes.is_some() { key.dtype() } else { cache.k.dtype() })?;
-        if x.shape() != [rows, extents.heads, depth] {
-            return Err(shape(OP, arg, format!("[{rows}, {}, {depth}]", extents.heads), format!("{:?}", x.shape())));
+        if x.shape() != expected {
+            return Err(shape(OP, arg, format!("{expected:?}"), format!("{:?}", x.shape())));
         }
         if x.layout().strides()[2] != 1 {
             return Err(shape(OP, arg, "a last axis of stride 1", x.layout().strides()[2]));
@@ -58,6 +86,9 @@ pub fn gather(
     family::disjoint(OP, "value", &key, &value)?;
     if !matches!(key.dtype(), DType::F32 | DType::F16 | DType::BF16) {
         return Err(rocfire_hal::Error::Unsupported { op: OP, dtype: key.dtype(), arch: key.arch() }.into());
+    }
+    if matches!(pages, Pages::Slots { .. }) {
+        return Err(shape(OP, "pages", "pages of sequences", "slots"));
     }
     let sequences = pages.sequences();
     let page_args = pages.args(OP, stream, [extents.blocks, extents.block], keys_most)?;
@@ -71,22 +102,26 @@ pub fn gather(
         return Err(shape(OP, "pages", format!("at most {GRID_YZ_MAX} sequences"), sequences));
     }
     let lanes = extents.depths[0].max(extents.depths[1]).div_ceil(LANE_CHANNELS).next_power_of_two().min(LANES_MAX);
-    if rows >= BOX_LIMIT || extents.heads * lanes >= BOX_LIMIT / KEYS {
+    if rows >= BOX_LIMIT || heads[0].max(heads[1]) * lanes >= BOX_LIMIT / KEYS {
         return Err(shape(OP, "key", format!("fewer than {BOX_LIMIT} rows"), format!("{:?}", key.shape())));
     }
-    if sequences == 0 || keys_most == 0 || rows == 0 || extents.heads == 0 {
+    if sequences == 0 || keys_most == 0 || rows == 0 || heads == [0; 2] {
         return Ok(());
     }
     static SOURCES: Sources<GatherKey> = Sources::new();
     let source = SOURCES.get(GatherKey { cache: cache.key(), out: key.dtype(), lanes }, source);
+    let mut plane = cache.planes();
+    // One head that all of the rows' have.
+    (0..2).filter(|&n| heads[n] != extents.heads).for_each(|n| plane[n].head = 0);
     let args = GatherArgs {
         target: [RowsArgs::new(&key), RowsArgs::new(&value)],
-        plane: cache.planes(),
+        plane,
         scales: cache.scales(),
         pages: page_args,
         starts: starts.device_address(),
-        heads: FastDiv::new(extents.heads),
+        heads: heads.map(FastDiv::bound),
         rows: rows as u32,
+        padding: 0,
     };
     let grid = [keys_most.min(rows).div_ceil(KEYS), sequences, 2];
     let bytes = (key.len() + value.len()) * (key.dtype().size_bytes() + cache.k.dtype().size_bytes());
@@ -112,7 +147,8 @@ struct GatherKey {
 }
 
 fn source(key: GatherKey) -> Source {
-    const TEXT: &str = concat!(include_str!("cache.h"), include_str!("code.h"), include_str!("gather.hip"));
+    const TEXT: &str =
+        concat!(include_str!("cache.h"), include_str!("code.h"), include_str!("words.h"), include_str!("gather.hip"));
     let lanes = key.lanes.to_string();
     let own = [("GATHER_OUT", c_type(key.out)), ("GATHER_LANES", lanes.as_str())];
     let defines: Vec<(&str, &str)> = key.cache.defines().into_iter().chain(own).collect();
@@ -136,7 +172,8 @@ struct GatherArgs {
     scales: [ScaleArgs; 2],
     pages: PageArgs,
     starts: u64,
-    heads: FastDiv,
+    heads: [FastDiv; 2],
     rows: u32,
+    padding: u32,
 }
-const _: () = assert!(size_of::<GatherArgs>() == 360);
+const _: () = assert!(size_of::<GatherArgs>() == 376);

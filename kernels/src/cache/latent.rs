@@ -38,6 +38,17 @@ impl<'a> Cache<'a> {
     }
 }
 
+impl<'a> Cache<'a> {
+    /// A cache of latents whose keys are the latents, and whose values what is behind them: as [`CacheMut::latent`].
+    pub(crate) fn parts(&self) -> Result<Cache<'a>> {
+        debug_assert!(self.is_latent, "of other caches keys and values are apart");
+        let [_, channels, latent] = self.heads();
+        let others = self.k.with_layout(self.k.layout().slice(3, latent, channels, 1)?)?;
+        let codes = self.codes.map(|codes| LatentCodes { format: codes.format, scales: codes.k_scales });
+        of_planes([self.v, others], codes)
+    }
+}
+
 impl<'a> CacheMut<'a> {
     /// The same rows to write: what [`write`](super::write()) calls keys are their latents, `[tokens, 1, latent]`, and what it calls values
     /// the channels behind, `[tokens, 1, channels - latent]`. Scales are given: a part alone cannot make its row's.

@@ -18,8 +18,9 @@ use rocfire_hal::{DType, Source};
 
 pub use blocks::{CacheList, copy_blocks};
 pub use form::{Cache, CacheCodes, CacheLayout, CacheMut, scales_of_slots};
-pub(crate) use form::{CacheKey, PlaneArgs, ScaleArgs};
+pub(crate) use form::{CacheKey, PlaneArgs, RowsArgs, ScaleArgs};
 pub use gather::gather;
+pub(crate) use gather::gather_parts;
 pub use latent::LatentCodes;
 pub(crate) use pages::PageArgs;
 pub use pages::Pages;

@@ -25,6 +25,14 @@ pub enum Pages<'a> {
         /// Keys on each sequence's last page, I32, `[sequences]`, contiguous; `None`: as many as a page has.
         last: Option<View<'a>>,
     },
+    /// A row of slots for each sequence, `slot = page · tokens of a page + offset`: its keys themselves, in any order, as sparse attention
+    /// chooses them.
+    Slots {
+        /// I32, `[sequences, most keys]`, the last axis contiguous. One below 0 is no key.
+        slots: View<'a>,
+        /// How many of its row's slots a sequence has, I32, `[sequences]`, contiguous; `None`: all.
+        lens: Option<View<'a>>,
+    },
 }
 
 impl Pages<'_> {
@@ -33,6 +41,7 @@ impl Pages<'_> {
         match self {
             Pages::Table { lens, .. } => lens.len(),
             Pages::List { starts, .. } => starts.len().saturating_sub(1),
+            Pages::Slots { slots, .. } => slots.shape().first().copied().unwrap_or(0),
         }
     }
 
@@ -56,22 +65,35 @@ impl Pages<'_> {
             }
             Ok(())
         };
+        let rows = |arg: &'static str, view: &View<'_>, sequences: usize| -> Result<[i64; 2]> {
+            family::on_device(op, arg, stream, view)?;
+            family::same_dtype(op, arg, view, DType::I32)?;
+            let strides = view.layout().strides();
+            let [rows, width] = *view.shape() else {
+                return Err(shape(op, arg, format!("[{sequences}, ..]"), format!("{:?}", view.shape())));
+            };
+            if rows != sequences || width > 1 && strides[1] != 1 {
+                let got = format!("{:?}, strides {strides:?}", view.shape());
+                return Err(shape(op, arg, format!("[{sequences}, ..], the last axis contiguous"), got));
+            }
+            Ok([if rows > 1 { strides[0] } else { 0 }, width as i64])
+        };
         let sequences = self.sequences();
+        let mut keys_most = keys_most;
         let (table, lens, starts, row, width) = match self {
             Pages::Table { pages, lens } => {
                 line("lens", lens, None)?;
-                family::on_device(op, "pages", stream, pages)?;
-                family::same_dtype(op, "pages", pages, DType::I32)?;
-                let [rows, width] = *pages.shape() else {
-                    return Err(shape(op, "pages", "[sequences, pages]", format!("{:?}", pages.shape())));
-                };
-                let strides = pages.layout().strides();
-                if rows != sequences || width > 1 && strides[1] != 1 {
-                    let got = format!("{:?}, strides {strides:?}", pages.shape());
-                    return Err(shape(op, "pages", format!("[{sequences}, pages], the last axis contiguous"), got));
+                let [row, width] = rows("pages", pages, sequences)?;
+                (pages.device_address(), lens.device_address(), 0, row, width as usize)
+            }
+            Pages::Slots { slots, lens } => {
+                if let Some(lens) = lens {
+                    line("lens", lens, Some(sequences))?;
                 }
-                let row = if rows > 1 { strides[0] } else { 0 };
-                (pages.device_address(), lens.device_address(), 0, row, width)
+                let [row, width] = rows("slots", slots, sequences)?;
+                keys_most = keys_most.min(width as usize);
+                let lens = lens.map_or(0, |lens| lens.device_address());
+                (slots.device_address(), lens, 0, row, width as usize)
             }
             Pages::List { starts, pages, last } => {
                 line("starts", starts, None)?;

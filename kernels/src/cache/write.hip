@@ -33,50 +33,7 @@ struct WriteArgs {
 };
 static_assert(sizeof(WriteArgs) == 64 + 144 + 64 + 16 + 24 + 8, "as in write.rs");
 
-// Eight elements of a row: as they are, or as floats that codes are made of.
-#if CACHE_IS_CODED
-struct Row { float at[LANE_CHANNELS]; };
-RF_FN float of_bits(u32 bits, float*) { return bit_cast<float>(bits); }
-RF_FN float of_bits(u32 bits, f16*) {
-    f16 x = {(u16)bits};
-    return to_f32(x);
-}
-RF_FN float of_bits(u32 bits, bf16*) { return bit_cast<float>(bits << 16); }
-#else
-typedef Channels Row;
-#endif
-RF_FN void clear(Row& row) { __builtin_memset(&row, 0, sizeof(row)); }
-RF_FN void read_row(const WriteSource& source, const In* from, Row& row) {
-    const int PER = 4 / (int)sizeof(In), BITS = 8 * (int)sizeof(In);
-    u32 words[LANE_CHANNELS / PER];
-    if (source.is_whole) {
-#pragma unroll
-        for (int w = 0; w < LANE_CHANNELS / PER; w += 4) {
-            const Vec<u32, 4> part = load<4>((const u32*)(const void*)from + w);
-#pragma unroll
-            for (int i = 0; i < 4; ++i) words[w + i] = part[i];
-        }
-    } else {
-#pragma unroll
-        for (int w = 0; w < LANE_CHANNELS / PER; ++w) {
-            words[w] = 0;
-#pragma unroll
-            for (int i = 0; i < PER; ++i) {
-                u32 one = 0;
-                __builtin_memcpy(&one, from + w * PER + i, sizeof(In));
-                words[w] |= one << (i * BITS % 32);
-            }
-        }
-    }
-#pragma unroll
-    for (int i = 0; i < LANE_CHANNELS; ++i) {
-#if CACHE_IS_CODED
-        row.at[i] = of_bits(words[i / PER] >> (i % PER * BITS % 32), (In*)0);
-#else
-        if (i % PER == 0) row.words[i / PER] = words[i / PER];
-#endif
-    }
-}
+typedef RowWords<In> Row;
 // The largest of the lanes of a line, in each of them.
 RF_FN float largest_of_line(float x) {
     struct Larger { RF_FN float operator()(float a, float b) const { return a != a || a > b ? a : b; } } larger;
@@ -88,24 +45,17 @@ RF_FN float largest_of_line(float x) {
     return x;
 }
 RF_FN void write_row(const CachePlane& plane, i64 at, u32 channel, const Row& row, float by) {
-#if CACHE_IS_CODED
     Channels out;
     out.clear();
 #pragma unroll
-    for (int i = 0; i < LANE_CHANNELS; ++i) out.put_bits(i, Element<Code>::bits(row.at[i] * by));
-#else
-    const Channels& out = row;
-#endif
-    if (plane.whole & 1) {
-        const i64 first = channel_at(plane, channel);
-        out.write(plane.at + at + first, channel_at(plane, channel + PIECE) - first);
-        return;
-    }
-#pragma unroll
     for (int i = 0; i < LANE_CHANNELS; ++i) {
-        const u32 bits = out.bits(i);
-        __builtin_memcpy(plane.at + at + channel_at(plane, channel + i), &bits, sizeof(Code));
+#if CACHE_IS_CODED
+        out.put_bits(i, Element<Code>::bits(row.get(i) * by));
+#else
+        if (i % Row::PER == 0) out.words[i / Row::PER] = row.words[i / Row::PER];
+#endif
     }
+    write_channels(plane, at, channel, out);
 }
 
 extern "C" __global__ __launch_bounds__(256) void cache_write(WriteArgs g) {
@@ -126,9 +76,9 @@ extern "C" __global__ __launch_bounds__(256) void cache_write(WriteArgs g) {
 #pragma unroll
     for (int turn = 0; turn < WRITE_TURNS; ++turn) {
         const u32 channel = (turn * WRITE_LANES + lane) * LANE_CHANNELS;
-        clear(x[turn]);
+        x[turn].clear();
         if (slot >= 0 && channel < plane.depth)
-            read_row(source, source.x + token * source.token + head * source.head + channel, x[turn]);
+            x[turn].read(source.x + token * source.token + head * source.head + channel, source.is_whole);
     }
     float by = 1.0f;
     const u32 page = slot >= 0 ? g.block.divide((u32)slot) : 0, offset = slot >= 0 ? (u32)slot - page * g.block.divisor : 0;
@@ -138,7 +88,7 @@ extern "C" __global__ __launch_bounds__(256) void cache_write(WriteArgs g) {
     float most = 0.0f;
 #pragma unroll
     for (int n = 0; n < WRITE_TURNS * LANE_CHANNELS; ++n) {
-        const float size = __builtin_fabsf(x[n / LANE_CHANNELS].at[n % LANE_CHANNELS]);
+        const float size = __builtin_fabsf(x[n / LANE_CHANNELS].get(n % LANE_CHANNELS));
         most = size != size || size > most ? size : most;
     }
     const float scale = largest_of_line(most) / WRITE_LARGEST;

@@ -147,7 +147,8 @@ struct WriteKey {
 }
 
 fn source(key: WriteKey) -> Source {
-    const TEXT: &str = concat!(include_str!("cache.h"), include_str!("code.h"), include_str!("write.hip"));
+    const TEXT: &str =
+        concat!(include_str!("cache.h"), include_str!("code.h"), include_str!("words.h"), include_str!("write.hip"));
     let (lanes, turns) = (key.lanes.to_string(), key.turns.to_string());
     let largest = format!("{:?}f", key.cache.format.map_or(1.0, |format| format.largest()));
     let scales = match key.scales {

@@ -67,7 +67,7 @@ impl Form {
     }
 
     /// The code of a number.
-    fn encode(&self, x: f32) -> f64 {
+    pub fn encode(&self, x: f32) -> f64 {
         let Some((format, _)) = self.codes else { return x.into() };
         let number = nearest(format, x.into(), false);
         if format == Format::I8 {

@@ -18,6 +18,7 @@ mod hadamard;
 mod index;
 mod interpolate;
 mod loss;
+mod mla;
 mod norm;
 mod paged;
 mod pool;
@@ -311,6 +312,7 @@ pub fn all() -> Vec<Case> {
         attention::cases(),
         cache::cases(),
         paged::cases(),
+        mla::cases(),
         rope::cases(),
         pool::cases(),
         interpolate::cases(),

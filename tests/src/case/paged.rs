@@ -1,15 +1,26 @@
 //! Attention over a cache on pages: lengths around splits and pages, shared heads, several queries, every layout and format, all that
-//! hides a key.
+//! hides a key, slots in place of pages.
 
 use rocfire_hal::{DType, Stream, Tensor};
 use rocfire_kernels::attention::{PagedInputs, PagedParams, Queries, paged_attention};
-use rocfire_kernels::cache::{Cache, CacheLayout, LatentCodes};
+use rocfire_kernels::cache::{Cache, CacheLayout, LatentCodes, Pages};
 use rocfire_kernels::quant::Format;
 
 use super::cache::{Form, Scales, page_arrays, page_numbers, pages_of};
 use super::{Call, Case, Failure};
 use crate::data::{Array, Placement};
 use crate::oracle::{dot, sum};
+
+/// By what keys are found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Found {
+    Table,
+    List,
+    /// Every third slot is no key. Rows end in no keys, or are as long as they say.
+    Slots {
+        has_lens: bool,
+    },
+}
 
 /// What a case asks for.
 #[derive(Clone, Copy, Debug)]
@@ -22,8 +33,7 @@ struct Spec {
     block: usize,
     layout: CacheLayout,
     codes: Option<(Format, Scales)>,
-    /// Whether pages are in a list and not in a table.
-    is_list: bool,
+    found: Found,
     softcap: Option<f64>,
     window: Option<usize>,
     slopes: bool,
@@ -42,7 +52,7 @@ const PLAIN: Spec = Spec {
     block: 16,
     layout: CacheLayout::Nhd,
     codes: None,
-    is_list: false,
+    found: Found::Table,
     softcap: None,
     window: None,
     slopes: false,
@@ -54,12 +64,16 @@ const PLAIN: Spec = Spec {
 /// MLA, absorbed: every head reads the one row of a key.
 const LATENT: Spec = Spec { heads: 16, depths: [576, 512], latent: true, ..PLAIN };
 
+const SLOTS: Found = Found::Slots { has_lens: true };
+/// The same of chosen keys.
+const SPARSE: Spec = Spec { found: Found::Slots { has_lens: false }, ..LATENT };
+
 const fn coded(spec: Spec, format: Format, scales: Scales) -> Spec {
     Spec { codes: Some((format, scales)), ..spec }
 }
 
 /// A key, none, around a page, around a split, many splits; every head size's team, every number of rows.
-const SIZES: [Spec; 49] = [
+const SIZES: [Spec; 58] = [
     Spec { sequences: &[(1, 3), (1, 5)], heads: 2, depths: [8, 8], block: 4, ..PLAIN },
     Spec { sequences: &[(1, 1)], heads: 1, ..PLAIN },
     PLAIN,
@@ -67,8 +81,8 @@ const SIZES: [Spec; 49] = [
     Spec { sequences: &[(1, 109), (1, 511), (1, 512), (1, 513)], heads: 4, kv_heads: 2, ..PLAIN },
     Spec { sequences: &[(1, 577), (1, 128)], heads: 16, kv_heads: 2, depths: [128, 128], block: 32, ..PLAIN },
     Spec { sequences: &[(1, 1300)], heads: 4, kv_heads: 1, depths: [128, 128], ..PLAIN },
-    Spec { sequences: &[(1, 530), (1, 3)], heads: 2, depths: [256, 256], is_list: true, ..PLAIN },
-    Spec { sequences: &[(1, 40), (1, 17)], heads: 10, depths: [128, 128], block: 1, is_list: true, ..PLAIN },
+    Spec { sequences: &[(1, 530), (1, 3)], heads: 2, depths: [256, 256], found: Found::List, ..PLAIN },
+    Spec { sequences: &[(1, 40), (1, 17)], heads: 10, depths: [128, 128], block: 1, found: Found::List, ..PLAIN },
     Spec { sequences: &[(1, 70)], heads: 6, kv_heads: 3, depths: [32, 32], ..PLAIN },
     Spec { sequences: &[(1, 300)], depths: [80, 80], block: 7, ..PLAIN },
     Spec { sequences: &[(1, 65)], depths: [192, 128], ..PLAIN },
@@ -109,7 +123,7 @@ const SIZES: [Spec; 49] = [
         Format::I8,
         Scales::Token,
     ),
-    Spec { sequences: &[(1, 21), (1, 0), (1, 64)], block: 1, is_list: true, ..LATENT },
+    Spec { sequences: &[(1, 21), (1, 0), (1, 64)], block: 1, found: Found::List, ..LATENT },
     Spec { sequences: &[(1, 600)], heads: 3, ..LATENT },
     Spec { sequences: &[(2, 65), (1, 9)], block: 64, heads: 17, ..LATENT },
     Spec { sequences: &[(4, 30)], softcap: Some(2.0), sinks: true, window: Some(20), heads: 4, ..LATENT },
@@ -124,6 +138,16 @@ const SIZES: [Spec; 49] = [
         Format::I8,
         Scales::Tensor,
     ),
+    // A slot, none of several, a prime, around a tile of keys, around a wave, around a split; lanes and tiles.
+    Spec { sequences: &[(1, 1)], heads: 1, ..SPARSE },
+    Spec { sequences: &[(1, 31), (1, 0), (1, 33)], heads: 3, ..SPARSE },
+    Spec { sequences: &[(1, 31), (1, 1), (1, 33), (1, 2)], block: 1, ..SPARSE },
+    Spec { sequences: &[(1, 63), (1, 0), (1, 65)], heads: 128, depths: [192, 128], ..SPARSE },
+    Spec { sequences: &[(1, 1023), (1, 1025)], heads: 17, depths: [192, 128], found: SLOTS, sinks: true, ..SPARSE },
+    Spec { sequences: &[(1, 0), (1, 0)], found: SLOTS, depths: [192, 128], ..SPARSE },
+    Spec { sequences: &[(1, 1030)], heads: 2, softcap: Some(2.0), depths: [192, 128], found: SLOTS, ..SPARSE },
+    coded(Spec { sequences: &[(1, 70), (1, 9)], heads: 24, block: 64, ..SPARSE }, Format::E4M3, Scales::Tensor),
+    Spec { sequences: &[(1, 37), (1, 127)], kv_heads: 2, layout: CacheLayout::Packed, found: SLOTS, ..PLAIN },
 ];
 
 const TYPES: [DType; 3] = [DType::BF16, DType::F16, DType::F32];
@@ -156,6 +180,47 @@ impl Spec {
         self.sequences.iter().any(|&(queries, _)| queries != self.q_most())
     }
 
+    /// The slots of each sequence's keys, `None` where one is no key.
+    fn slots(&self) -> Vec<Vec<Option<usize>>> {
+        let (form, lens) = (self.form(), self.lens());
+        let numbers = page_numbers(&form, &lens);
+        let is_key = |key: usize| !matches!(self.found, Found::Slots { .. }) || key % 3 != 1;
+        let slot = |pages: &[usize], key: usize| pages[key / form.block] * form.block + key % form.block;
+        let of =
+            |(pages, len): (Vec<usize>, usize)| (0..len).map(|key| is_key(key).then(|| slot(&pages, key))).collect();
+        numbers.into_iter().zip(lens).map(of).collect()
+    }
+
+    /// What says where keys are.
+    fn found(&self) -> Vec<Array> {
+        let lens = self.lens();
+        let Found::Slots { has_lens } = self.found else {
+            return page_arrays(&self.form(), &lens, self.found == Found::List);
+        };
+        let width = self.keys_most() + 1;
+        // Behind a row's last of so many is anything.
+        let mut table = vec![if has_lens { 1e6 } else { -1.0 }; lens.len() * width];
+        for (sequence, slots) in self.slots().iter().enumerate() {
+            let slots = slots.iter().map(|slot| slot.map_or(-7.0, |slot| slot as f64));
+            slots.enumerate().for_each(|(n, slot)| table[sequence * width + n] = slot);
+        }
+        let of_lens = || Array::new(&[lens.len()], DType::I32, lens.iter().map(|&len| len as f64).collect());
+        let table = Array::new(&[lens.len(), width], DType::I32, table);
+        std::iter::once(table).chain(has_lens.then(of_lens)).collect()
+    }
+
+    fn found_count(&self) -> usize {
+        match self.found {
+            Found::List => 3,
+            Found::Table | Found::Slots { has_lens: true } => 2,
+            Found::Slots { has_lens: false } => 1,
+        }
+    }
+
+    fn keys_most(&self) -> usize {
+        self.lens().into_iter().max().unwrap_or(0)
+    }
+
     fn form(&self) -> Form {
         let used: usize = self.lens().iter().map(|len| len.div_ceil(self.block)).sum();
         // An odd number, and pages that nobody has.
@@ -167,7 +232,9 @@ impl Spec {
     fn name(&self) -> String {
         let mut name = format!("{:?} {}/{} {}", self.sequences, self.heads, self.kv_heads, self.form().name());
         let named = [
-            (self.is_list, " by lists"),
+            (self.found == Found::List, " by lists"),
+            (self.found == Found::Slots { has_lens: false }, " by slots"),
+            (self.found == Found::Slots { has_lens: true }, " by slots and their number"),
             (self.softcap.is_some(), " softcap"),
             (self.window.is_some(), " window"),
             (self.slopes, " slopes"),
@@ -187,9 +254,7 @@ impl Spec {
         if self.codes.is_none() {
             // What no sequence has is not a number: it is not read, or does not count.
             let mut is_used = vec![false; form.pages * form.block];
-            for (pages, len) in page_numbers(&form, &self.lens()).iter().zip(self.lens()) {
-                (0..len).for_each(|key| is_used[pages[key / form.block] * form.block + key % form.block] = true);
-            }
+            self.slots().into_iter().flatten().flatten().for_each(|slot| is_used[slot] = true);
             for slot in (0..is_used.len()).filter(|&slot| !is_used[slot]) {
                 for (plane, array) in cache[..2].iter_mut().enumerate() {
                     for head in 0..form.heads {
@@ -201,7 +266,7 @@ impl Spec {
             }
         }
         inputs.extend(cache);
-        inputs.extend(page_arrays(&form, &self.lens(), self.is_list));
+        inputs.extend(self.found());
         let starts = self.sequences.iter().scan(0, |at, (queries, _)| {
             *at += queries;
             Some(*at as f64)
@@ -239,11 +304,10 @@ impl Spec {
 }
 
 fn oracle(spec: &Spec, dtype: DType, inputs: &[Array], [first_cache, _, others]: [usize; 3]) -> Vec<Vec<f64>> {
-    let (form, lens) = (spec.form(), spec.lens());
+    let (form, slots) = (spec.form(), spec.slots());
     let cache = &inputs[first_cache..];
     let [slopes, sinks, bias] = spec.optional(others).map(|place| place.map(|place| &inputs[place].values));
     let [k_depth, v_depth] = spec.depths;
-    let numbers = page_numbers(&form, &lens);
     let (mut out, mut lses) = (Vec::new(), Vec::new());
     let mut token = 0;
     for (sequence, &(queries, keys)) in spec.sequences.iter().enumerate() {
@@ -252,17 +316,16 @@ fn oracle(spec: &Spec, dtype: DType, inputs: &[Array], [first_cache, _, others]:
                 let kv_head = head / (spec.heads / spec.kv_heads);
                 let place = keys as i64 - queries as i64 + query as i64;
                 let own = keys as i64 - queries as i64;
-                let slot = |key: usize| numbers[sequence][key / form.block] * form.block + key % form.block;
-                let element = |plane: usize, key: usize, channel: usize| {
+                let element = |plane: usize, slot: usize, channel: usize| {
                     let plane = if spec.latent { 0 } else { plane };
-                    let scale = form.codes.map_or(1.0, |_| form.scale(&cache[2 + plane], slot(key), kv_head));
-                    form.decode(cache[plane].values[form.at(plane, dtype, [slot(key), kv_head, channel])]) * scale
+                    let scale = form.codes.map_or(1.0, |_| form.scale(&cache[2 + plane], slot, kv_head));
+                    form.decode(cache[plane].values[form.at(plane, dtype, [slot, kv_head, channel])]) * scale
                 };
                 let least = spec.window.map_or(0, |window| (place + 1 - window as i64).max(0));
                 let mut seen = Vec::new();
                 for key in least..=place {
                     let row = (token * spec.heads + head) * k_depth;
-                    let at = key as usize;
+                    let Some(at) = slots[sequence][key as usize] else { continue };
                     let product = dot((0..k_depth).map(|d| (inputs[0].values[row + d], element(0, at, d))));
                     let mut score = product / (k_depth as f64).sqrt();
                     score = spec.softcap.map_or(score, |cap| cap * (score / cap).tanh());
@@ -279,7 +342,7 @@ fn oracle(spec: &Spec, dtype: DType, inputs: &[Array], [first_cache, _, others]:
                 let total = sum(&exp) + if sinks.is_some() { (sink - most).exp() } else { 0.0 };
                 lses.push(if most == f64::NEG_INFINITY { most } else { most + total.ln() });
                 for d in 0..v_depth {
-                    let pairs = seen.iter().zip(&exp).map(|(&(key, _), exp)| (exp / total, element(1, key, d)));
+                    let pairs = seen.iter().zip(&exp).map(|(&(slot, _), exp)| (exp / total, element(1, slot, d)));
                     out.push(dot(pairs));
                 }
             }
@@ -293,8 +356,8 @@ fn paged(dtype: DType, spec: Spec) -> Case {
     let form = spec.form();
     let cache_len = form.arrays(dtype, 50).len();
     let pages = 1 + cache_len;
-    let starts = pages + if spec.is_list { 3 } else { 2 };
-    let most = spec.lens().into_iter().max().unwrap_or(0);
+    let starts = pages + spec.found_count();
+    let most = spec.keys_most();
     let launch = move |stream: &Stream, inputs: &[Tensor], outputs: &mut [Tensor]| -> Result<(), Failure> {
         let cache = match spec.codes {
             _ if !spec.latent => form.cache(&inputs[1..pages])?,
@@ -303,7 +366,13 @@ fn paged(dtype: DType, spec: Spec) -> Case {
                 Cache::latent(inputs[1].view(), spec.depths[1], codes)?
             }
         };
-        let mut read = PagedInputs::new(inputs[0].view(), cache, pages_of(&inputs[pages..starts]), most);
+        let found = match spec.found {
+            Found::Slots { has_lens } => {
+                Pages::Slots { slots: inputs[pages].view(), lens: has_lens.then(|| inputs[pages + 1].view()) }
+            }
+            Found::Table | Found::List => pages_of(&inputs[pages..starts]),
+        };
+        let mut read = PagedInputs::new(inputs[0].view(), cache, found, most.max(1));
         read.queries = match spec.is_ragged() {
             true => Queries::Starts { starts: inputs[starts].view(), most: spec.q_most() },
             false => Queries::Each(spec.q_most()),

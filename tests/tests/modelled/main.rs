@@ -22,13 +22,14 @@ use rocfire_kernels::gate::{Activation, GateParams, gate};
 use rocfire_kernels::gemm::{GemmGroups, GemmParams, gemm};
 use rocfire_kernels::hadamard::hadamard;
 use rocfire_kernels::loss::{CrossEntropy, cross_entropy};
+use rocfire_kernels::mla::{AbsorbInputs, ExpandInputs, absorb, expand};
 use rocfire_kernels::norm::{NormGradients, NormKind, NormParams, norm, norm_backward};
 use rocfire_kernels::quant::{
     CodeLayout, CodedMatrix, CodedRows, Format, Granularity, MxRounding, Preshuffled, PreshuffledRows, RowCodes,
     ScaleKind, Scales, norm_quantise, q_matmul, q_matmul_grouped, q_matmul_preshuffled, q_matmul_scaled,
     quantise_activations,
 };
-use rocfire_kernels::rope::{RopeAngles, RopeParams, RopeTensor, rope};
+use rocfire_kernels::rope::{RopeAngles, RopeParams, RopeStyle, RopeTensor, rope};
 use rocfire_kernels::sample::{Draw, SampleParams, TopK, sample, top_k};
 use rocfire_kernels::softmax::softmax;
 use rocfire_kernels::sort::Order;
@@ -97,7 +98,10 @@ const SUBJECTS: &[Subject] = &[
     sampled("attention f32 H32 S1024 D64", attend_f32),
     always("paged decode bf16 4x2048 H32/8 D128", |d| decode(d, None)),
     sampled("paged decode fp8 4x2048 H32/8 D128", |d| decode(d, Some(fp8(d)))),
-    sampled("mla decode bf16 4x2048 H128 D576/512", latent_decode),
+    sampled("mla decode bf16 4x2048 H128 D576/512", |d| latent_decode(d, false)),
+    sampled("sparse mla decode bf16 4x2048 H128 D576/512", |d| latent_decode(d, true)),
+    sampled("mla absorb bf16 64xH128x(128+64) to 512", absorbed),
+    sampled("mla expand bf16 1024x512 to H128x(128+64, 128)", expanded),
     sampled("cache write bf16 8192x8x128", |d| written(d, None)),
     sampled("cache write fp8 by token 8192x8x128", |d| written(d, Some(fp8(d)))),
     sampled("cache gather bf16 4x2048x8x128", gathered),
@@ -160,6 +164,20 @@ const KNOWN: &[Known] = &[
         "",
         Limit::Waves,
         "sums of 64 rows and Q take 384 registers of a lane, and LDS has room for one workgroup",
+    ),
+    (
+        "gemm",
+        "mla",
+        "gfx1100",
+        Limit::Segments,
+        "results are stored 32 bytes of a row at once, and with K of 128 or 512 they are as many as operands",
+    ),
+    (
+        "absorb",
+        "mla",
+        "gfx1100",
+        Limit::Segments,
+        "each of eight waves reads its token's position and slot, a few bytes of a segment each",
     ),
     (
         "attention",
@@ -373,15 +391,62 @@ fn decode(device: &Device, format: Option<Format>) -> Outcome {
     Ok(paged_attention(device.stream(), &inputs, &PagedParams::default(), out.view_mut(), None, None)?)
 }
 
-fn latent_decode(device: &Device) -> Outcome {
+fn latent_decode(device: &Device, is_sparse: bool) -> Outcome {
     let [.., table, lens] = paged(device, None)?;
     let [sequences, keys] = PAGED;
     let latents = zeros(device, &[sequences * keys / 16, 16, 576], DType::BF16)?;
     let q = zeros(device, &[sequences, 128, 576], DType::BF16)?;
     let mut out = zeros(device, &[sequences, 128, 512], DType::BF16)?;
-    let pages = Pages::Table { pages: table.view(), lens: lens.view() };
+    let slots: Vec<u8> =
+        (0..sequences * keys).flat_map(|n| ((n * 7919 % (sequences * keys)) as i32).to_le_bytes()).collect();
+    let slots = Tensor::from_bytes(device, &[sequences, keys], DType::I32, &slots)?;
+    let pages = match is_sparse {
+        true => Pages::Slots { slots: slots.view(), lens: None },
+        false => Pages::Table { pages: table.view(), lens: lens.view() },
+    };
     let inputs = PagedInputs::new(q.view(), Cache::latent(latents.view(), 512, None)?, pages, keys);
     Ok(paged_attention(device.stream(), &inputs, &PagedParams::default(), out.view_mut(), None, None)?)
+}
+
+fn absorbed(device: &Device) -> Outcome {
+    let bf16 = |shape: &[usize]| zeros(device, shape, DType::BF16);
+    let (q, weight, rows, norm) = (bf16(&[64, 128, 192])?, bf16(&[128, 128, 512])?, bf16(&[64, 576])?, bf16(&[512])?);
+    let (table, numbers) = (zeros(device, &[64, 32], DType::F32)?, zeros(device, &[64], DType::I32)?);
+    let (mut cache, mut out) = (bf16(&[4, 16, 576])?, bf16(&[64, 128, 576])?);
+    let slice = |from, to| rows.layout().slice(1, from, to, 1).and_then(|layout| rows.view().with_layout(layout));
+    let inputs = AbsorbInputs {
+        q: q.view(),
+        weight: weight.view(),
+        latents: slice(0, 512)?,
+        keys: slice(512, 576)?,
+        norm: Some((norm.view(), 1e-6)),
+        tables: [table.view(); 2],
+        style: RopeStyle::GptJ,
+        positions: numbers.view(),
+        slots: numbers.view(),
+    };
+    Ok(absorb(device.stream(), &inputs, out.view_mut(), &mut CacheMut::latent(cache.view_mut(), 512, None)?)?)
+}
+
+fn expanded(device: &Device) -> Outcome {
+    let [.., table, lens] = paged(device, None)?;
+    let [sequences, _] = PAGED;
+    let rows = 1024;
+    let latents = zeros(device, &[sequences * PAGED[1] / 16, 16, 576], DType::BF16)?;
+    let weight = zeros(device, &[128, 256, 512], DType::BF16)?;
+    let starts: Vec<u8> =
+        (0..=sequences).flat_map(|sequence| ((sequence * rows / sequences) as i32).to_le_bytes()).collect();
+    let starts = Tensor::from_bytes(device, &[sequences + 1], DType::I32, &starts)?;
+    let (mut keys, mut values) =
+        (zeros(device, &[rows, 128, 192], DType::BF16)?, zeros(device, &[rows, 128, 128], DType::BF16)?);
+    let inputs = ExpandInputs {
+        cache: Cache::latent(latents.view(), 512, None)?,
+        pages: Pages::Table { pages: table.view(), lens: lens.view() },
+        starts: starts.view(),
+        keys_most: PAGED[1],
+        weight: weight.view(),
+    };
+    Ok(expand(device.stream(), &inputs, keys.view_mut(), values.view_mut(), None)?)
 }
 
 fn written(device: &Device, format: Option<Format>) -> Outcome {

@@ -5,7 +5,7 @@ use burn::tensor::{DType, Device, Int, Tensor};
 use rocfire_burn::custom::operators::{self, CacheForm, CacheLayout, Format, PagedForm, PagedParams, ScaleRule};
 
 use crate::dispatch::is_ours;
-use crate::{one, run};
+use crate::{RotaryEncoding, one, run};
 
 /// Keys and values on pages, as they are or as codes of 8 bits with a scale for each token and head: what a serving engine keeps of
 /// each layer.
@@ -96,12 +96,14 @@ impl KvCache {
         self.change(operators::cache_copy(self.form), vec![pairs.cast(DType::I64).into_dispatch()]);
     }
 
-    fn change(&mut self, operator: operators::Operator, others: Vec<DispatchTensor>) {
+    /// Changes the tensors, and gives the operator's other outputs.
+    fn change(&mut self, operator: operators::Operator, others: Vec<DispatchTensor>) -> Vec<DispatchTensor> {
         let name = operator.name();
         // What is not held here any more is changed in place.
         let inputs = std::mem::take(&mut self.parts).into_iter().chain(others).collect();
         self.parts =
             run(operator, inputs).unwrap_or_else(|| panic!("{name}: every tensor must be on the cache's device"));
+        self.parts.split_off(self.form.count())
     }
 
     /// Keys and values of sequences in rows, `[rows, heads, channels]` of `dtype` each; `starts`: `[sequences + 1]`, the first row
@@ -142,6 +144,7 @@ impl KvCache {
             q_most: of.queries.as_ref().map(|(_, most)| *most),
             has_slopes: slopes.is_some(),
             has_sinks: sinks.is_some(),
+            by_slots: false,
         };
         let starts = of.queries.map(|(starts, _)| indices(starts));
         let others = [Some(indices(of.pages)), Some(indices(of.lens)), starts];
@@ -150,6 +153,27 @@ impl KvCache {
         one(run(operators::paged_attention(form), inputs))
             .expect("paged_attention: every tensor must be on the cache's device")
     }
+}
+
+/// What [`LatentCache::absorb`] reads, of one type but for tables and whole numbers.
+#[derive(Clone, Debug)]
+pub struct AbsorbInputs<'a> {
+    /// Queries, `[tokens, heads, channels]`: those that do not turn, then those that do.
+    pub q: Tensor<3>,
+    /// What brings a head's channels that do not turn to latents, `[heads, channels, latent]`.
+    pub weight: Tensor<3>,
+    /// `[tokens, latent]`.
+    pub latents: Tensor<2>,
+    /// The channels that turn of the key that all heads share, `[tokens, turned]`.
+    pub keys: Tensor<2>,
+    /// RMSNorm of the latents: its weight, `[latent]`, and what is added under the root.
+    pub norm: Option<(Tensor<1>, f64)>,
+    /// What turns them.
+    pub rope: &'a RotaryEncoding,
+    /// `[tokens]`.
+    pub positions: Tensor<1, Int>,
+    /// `[tokens]`; nothing is written for one below 0.
+    pub slots: Tensor<1, Int>,
 }
 
 /// What multi-head latent attention (MLA) keeps of each token: its latent and, behind it, the rotated channels that all heads share, in one
@@ -190,6 +214,45 @@ impl LatentCache {
         self.0.write(latents.unsqueeze_dim(1), rotated.unsqueeze_dim(1), slots);
     }
 
+    /// Queries that read rows as keys, `[tokens, heads, latent + turned]`: of each head what its channels come to in latents, then those that
+    /// turn, turned. The tokens' own rows are written, as [`LatentCache::write`] does, of latents normed and keys turned: what stands before
+    /// [`LatentCache::attention`], in two launches. A token's results do not depend on the others.
+    ///
+    /// # Panics
+    /// As [`KvCache::write`].
+    pub fn absorb(&mut self, inputs: AbsorbInputs<'_>) -> Tensor<3> {
+        let AbsorbInputs { q, weight, latents, keys, norm, rope, positions, slots } = inputs;
+        let operator = operators::absorb(self.0.form, rope.style, norm.as_ref().map(|(_, epsilon)| *epsilon));
+        let rows = [q.into_dispatch(), weight.into_dispatch(), latents.into_dispatch(), keys.into_dispatch()];
+        let tables = [&rope.cosines, &rope.sines].map(|table| table.clone().into_dispatch());
+        let whole = [positions, slots].map(|x| x.cast(DType::I64).into_dispatch());
+        let norm = norm.map(|(weight, _)| weight.into_dispatch());
+        let others = rows.into_iter().chain(norm).chain(tables).chain(whole).collect();
+        let out = self.0.change(operator, others).pop().expect("an output behind the cache was described");
+        Tensor::from_dispatch(out)
+    }
+
+    /// Keys `[rows, heads, channels + turned]` and values of all heads, made of the rows of sequences by `weight`, `[heads, key channels + value
+    /// channels, latent]`, whose type they have: what tokens of a prompt attend to beside themselves. Rows of no sequence are zeros.
+    ///
+    /// # Panics
+    /// As [`KvCache::write`].
+    pub fn expand(
+        &self,
+        of: Sequences,
+        starts: Tensor<1, Int>,
+        rows: usize,
+        weight: Tensor<3>,
+        key_channels: usize,
+    ) -> [Tensor<3>; 2] {
+        let operator = operators::expand(self.0.form, [rows, of.keys_most], key_channels);
+        let others = [weight.into_dispatch(), indices(of.pages), indices(of.lens), indices(starts)];
+        let inputs = self.0.parts.iter().cloned().chain(others).collect();
+        let outputs = run(operator, inputs).expect("expand: every tensor must be on the cache's device");
+        let Ok([keys, values]) = <[_; 2]>::try_from(outputs) else { unreachable!("two outputs were described") };
+        [Tensor::from_dispatch(keys), Tensor::from_dispatch(values)]
+    }
+
     /// Copies pages, `(from, to)` each, `[count, 2]`.
     ///
     /// # Panics
@@ -215,5 +278,26 @@ impl LatentCache {
     /// As [`KvCache::write`]; for rows of more than 576 channels, latents of more than 512.
     pub fn attention(&self, q: Tensor<3>, of: Sequences, params: PagedParams, sinks: Option<Tensor<1>>) -> Tensor<3> {
         self.0.attention(q, of, params, None, sinks)
+    }
+
+    /// Attention of queries, as [`LatentCache::attention`] has them, to the rows that are chosen for each: `slots`, `[tokens, most]`, in any
+    /// order; one below 0 is none. A query that has none gives zeros.
+    ///
+    /// # Panics
+    /// As there; with a window, as rows have no places. A slot behind the last is told of by the next read.
+    pub fn sparse_attention(
+        &self,
+        q: Tensor<3>,
+        slots: Tensor<2, Int>,
+        params: PagedParams,
+        sinks: Option<Tensor<1>>,
+    ) -> Tensor<3> {
+        let (keys_most, has_sinks) = (slots.dims()[1], sinks.is_some());
+        let cache = self.0.form;
+        let form = PagedForm { cache, params, keys_most, has_sinks, by_slots: true, ..PagedForm::default() };
+        let others = std::iter::once(indices(slots)).chain(sinks.map(Tensor::into_dispatch));
+        let inputs = std::iter::once(q.into_dispatch()).chain(self.0.parts.iter().cloned()).chain(others).collect();
+        one(run(operators::paged_attention(form), inputs))
+            .expect("paged_attention: every tensor must be on the cache's device")
     }
 }

@@ -53,7 +53,7 @@ mod rope;
 mod tokens;
 
 pub use attention::{AttentionInputs, attention};
-pub use cache::{KvCache, LatentCache, Sequences};
+pub use cache::{AbsorbInputs, KvCache, LatentCache, Sequences};
 pub use coded_experts::{CodedMatrices, QuantExperts, grouped_matmul_coded};
 pub use custom::custom;
 pub use experts::{ByExpert, Experts, grouped_matmul};

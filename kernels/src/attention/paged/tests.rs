@@ -200,6 +200,51 @@ fn keys_on_pages_that_are_not_there_are_not_seen_and_the_page_is_told_of() {
     }
 }
 
+/// Latents and queries of 72 heads by rows of slots.
+fn by_slots(fixture: &Fixture, rows: &[&[i32]], lens: Option<&[i32]>) -> Tensor {
+    let (width, heads, [depth, value_depth]) = (rows[0].len(), fixture.heads, fixture.depths);
+    let slots = fixture.integers(&[rows.len(), width], &rows.concat());
+    let lens = lens.map(|lens| fixture.integers(&[rows.len()], lens));
+    let q: Vec<f64> = (0..rows.len()).flat_map(|row| fixture.query(&LONG, row)).collect();
+    let q = tensor(&fixture.device, &[rows.len(), heads, depth], fixture.dtype, &q, Lie::Plain);
+    let mut out = Tensor::empty(&fixture.device, &[rows.len(), heads, value_depth], fixture.dtype).unwrap();
+    let pages = Pages::Slots { slots: slots.view(), lens: lens.as_ref().map(Tensor::view) };
+    let inputs = PagedInputs::new(q.view(), fixture.cache(), pages, width);
+    paged_attention(fixture.device.stream(), &inputs, &PagedParams::default(), out.view_mut(), None, None).unwrap();
+    out
+}
+
+#[test]
+fn slots_behind_the_last_are_not_seen_and_the_first_is_told_of() {
+    const END: i32 = (PAGES * BLOCK) as i32;
+    let fixtures = [DType::BF16, DType::F32].map(|dtype| Fixture::of_latents(device_without_index_checks(), dtype));
+    for fixture in fixtures {
+        let without = read(&by_slots(&fixture, &[&[5, 900, -1, -1]], None));
+        for slot in [END, i32::MAX, i32::MIN] {
+            assert_eq!(read(&by_slots(&fixture, &[&[5, 900, slot, -1]], None)), without, "slot {slot}");
+        }
+        assert_eq!(read(&by_slots(&fixture, &[&[5, 900, 7, 8]], Some(&[2]))), without, "behind a row's last");
+    }
+    let own = Device::open(device().id(), rocfire_hal::Config::from_env().unwrap()).unwrap();
+    match by_slots(&Fixture::of_latents(own, DType::BF16), &[&[5, END + 16]], None).to_bytes() {
+        Err(HalError::Index(fault)) => assert_eq!((&fault.op[..], fault.index), ("paged_attention", PAGES as i64 + 1)),
+        other => panic!("expected a report of a page, got {other:?}"),
+    }
+}
+
+#[test]
+fn the_bits_of_a_row_of_slots_are_those_it_has_alone() {
+    for dtype in [DType::BF16, DType::F32] {
+        let fixture = Fixture::of_latents(device(), dtype);
+        let row: Vec<i32> = (0..1100).map(|n| n * 7 % (PAGES * BLOCK) as i32).collect();
+        let none = vec![-1; row.len()];
+        let alone = read(&by_slots(&fixture, &[&row], None));
+        let among = read(&by_slots(&fixture, &[&row, &none, &row], None));
+        assert_eq!(among[..alone.len()], alone);
+        assert!(among[alone.len()..2 * alone.len()].iter().all(|&x| x == 0.0), "nothing is seen");
+    }
+}
+
 #[test]
 fn lengths_beyond_what_a_table_holds_are_what_it_holds() {
     let fixture = Fixture::new(device(), DType::F32);
@@ -251,12 +296,26 @@ fn what_does_not_fit_is_refused_before_any_launch() {
         ("slopes", PagedInputs { slopes: Some(scale.view()), ..inputs }, params),
         ("bias", PagedInputs { bias: Some(scale.view()), ..inputs }, params),
         (
-            "pages must be [1, pages]",
+            "pages must be [1, ..]",
             PagedInputs { pages: Pages::Table { pages: scale_table.view(), lens: lens.view() }, ..inputs },
             params,
         ),
     ];
-    for (what, inputs, params) in wrong {
+    let slots = fixture.integers(&[1, 4], &[3; 4]);
+    let by_slots = PagedInputs { pages: Pages::Slots { slots: slots.view(), lens: None }, ..inputs };
+    let starts = fixture.integers(&[2], &[0, 1]);
+    let slopes = Tensor::empty(&device, &[HEADS], DType::F32).unwrap();
+    let without_places = [
+        (
+            "queries must be one",
+            PagedInputs { queries: Queries::Starts { starts: starts.view(), most: 1 }, ..by_slots },
+            params,
+        ),
+        ("window must be one", by_slots, PagedParams { window: Some(3), ..params }),
+        ("slopes must be one", PagedInputs { slopes: Some(slopes.view()), ..by_slots }, params),
+        ("bias must be one", PagedInputs { bias: Some(slopes.view()), ..by_slots }, params),
+    ];
+    for (what, inputs, params) in wrong.into_iter().chain(without_places) {
         let launches = device.launches();
         let result = paged_attention(device.stream(), &inputs, &params, out.view_mut(), None, None);
         let message = result.expect_err(what).to_string();
