@@ -12,7 +12,6 @@ pub(crate) struct Batch {
     /// `[1, rows]`.
     pub positions: Tensor,
     pub slots: Tensor,
-    pub seats: Tensor,
     pub pages: Tensor,
     pub lens: Tensor,
     pub starts: Tensor,
@@ -27,7 +26,6 @@ impl Batch {
             tokens: Tensor::from_slice(&step.tokens, limits.rows, device)?,
             positions: whole(&step.positions)?.unsqueeze(0)?,
             slots: whole(&step.slots)?,
-            seats: whole(&step.seats)?,
             pages: Tensor::from_iter(step.pages.iter().map(|&page| page as u32), device)?
                 .reshape((limits.seats, limits.pages_each))?,
             lens: Tensor::from_iter(step.lens.iter().map(|&len| len as u32), device)?,
