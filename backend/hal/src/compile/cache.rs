@@ -78,6 +78,12 @@ impl Cache {
         Ok(())
     }
 
+    /// Forgets what a key has.
+    pub fn remove(&self, key: &Hash) {
+        // What cannot be removed is replaced when it is made again.
+        let _ = fs::remove_file(self.path(key));
+    }
+
     /// Every code object that is in order: its key, its source's hash, the code.
     pub fn entries(&self) -> impl Iterator<Item = (Hash, SourceHash, Vec<u8>)> {
         files(&self.folder).into_iter().filter_map(|file| {

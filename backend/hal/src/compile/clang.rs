@@ -12,6 +12,10 @@ use std::time::Duration;
 use super::{Compiler, Failure, Unit};
 use crate::Error;
 
+mod steps;
+
+use steps::Steps;
+
 /// Older ones are refused: clang 19 sinks a cross-lane operation into a divergent branch on wave32 and has no CDNA 4.
 const OLDEST: u32 = 20;
 /// Versioned names are looked for from here down; later ones are found as plain `clang`.
@@ -23,9 +27,9 @@ const CODE_OBJECT_VERSION: u32 = 5;
 const OLD_CODE_OBJECT_VERSION: u32 = 4;
 /// Generic targets exist from this version on.
 const GENERIC_CODE_OBJECT_VERSION: u32 = 6;
-/// How often a running compiler is looked at: at first, and at most. A small kernel takes 50 ms.
+/// How often a running compiler is looked at: at first, and at most. A small kernel takes 50 ms, linking 25 ms.
 const FIRST_POLL: Duration = Duration::from_millis(1);
-const LONGEST_POLL: Duration = Duration::from_millis(20);
+const LONGEST_POLL: Duration = Duration::from_millis(4);
 
 /// Part of the cache's key: whoever changes the options below changes it.
 pub(super) const OPTIONS: &[&str] = &[
@@ -35,6 +39,8 @@ pub(super) const OPTIONS: &[&str] = &[
     "--no-gpu-bundle-output",
     "-nogpuinc",
     "-nogpulib",
+    // Else a hash of the path becomes part of the code object, and the path is never the same.
+    "-fuse-cuid=none",
     "-std=c++17",
     "-O3",
     "-ffp-contract=off",
@@ -109,22 +115,48 @@ impl Clang {
         Clang { identity, code_object_version: OLD_CODE_OBJECT_VERSION, ..self.clone() }
     }
 
-    fn command(&self, unit: &Unit<'_>, folder: &Path, more: &[&str]) -> Command {
-        let generic = unit.target.ends_with("-generic");
+    /// What is given to the driver but for the source's macros.
+    fn options(&self, target: &str, hip: bool) -> Vec<String> {
+        let generic = target.ends_with("-generic");
         let version = if generic { GENERIC_CODE_OBJECT_VERSION } else { self.code_object_version };
+        let mut options: Vec<String> = OPTIONS.iter().map(|&option| option.to_owned()).collect();
+        options.push(format!("--offload-arch={target}"));
+        options.push(format!("-mcode-object-version={version}"));
+        if hip {
+            options.extend(["-D__HIPCC_RTC__", "-I", HIP_FOLDER].map(str::to_owned));
+        }
+        options
+    }
+
+    /// The driver, which does it all.
+    fn command(&self, unit: &Unit<'_>, more: &[&str]) -> Command {
         let mut command = Command::new(&self.path);
-        command.current_dir(folder).args(OPTIONS);
-        command.arg(format!("--offload-arch={}", unit.target)).arg(format!("-mcode-object-version={version}"));
+        command.args(self.options(unit.target, unit.hip));
         command.args(unit.defines.iter().map(|(name, value)| format!("-D{name}={value}")));
         command.args(unit.flags).args(more);
-        if unit.hip {
-            command.args(["-D__HIPCC_RTC__", "-I", HIP_FOLDER]);
-        }
         if unit.line_tables {
             command.args(LINE_TABLES);
         }
         command.args(["-include", PRELUDE_FILE, &file_name(unit.name), "-o", CODE_FILE]);
         command
+    }
+
+    /// The code object by front end and linker alone, behind a precompiled prelude if there is one. `None` if that gave none, for
+    /// whatever reason: the driver then tells of it.
+    fn quickly(&self, unit: &Unit<'_>, folder: &Path, tick: &mut dyn FnMut()) -> Option<Vec<u8>> {
+        if unit.line_tables || !unit.flags.is_empty() {
+            return None;
+        }
+        let source = file_name(unit.name);
+        let steps = Steps::of(&self.path, &self.options(unit.target, unit.hip), folder, &source)?;
+        if let Some(prelude) = unit.prelude {
+            fs::write(folder.join(steps::PRECOMPILED_FILE), prelude.bytes()).ok()?;
+            fs::write(folder.join(steps::OVERLAY_FILE), steps::OVERLAY).ok()?;
+        }
+        for command in [steps.front(&source, unit.defines, unit.prelude.is_some()), steps.linker()] {
+            self.run(command, folder, tick).ok()?.ok()?;
+        }
+        fs::read(folder.join(CODE_FILE)).ok()
     }
 
     /// Runs the compiler in `folder`. An inner error is how it ended without a code object, and what it printed.
@@ -136,7 +168,7 @@ impl Clang {
     ) -> Result<Result<(), (ExitStatus, String)>, Failure> {
         let log = folder.join(LOG_FILE);
         let file = fs::File::create(&log).map_err(failed("write", folder))?;
-        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(file);
+        command.current_dir(folder).stdin(Stdio::null()).stdout(Stdio::null()).stderr(file);
         let mut child = command.spawn().map_err(failed("run", &self.path))?;
         let mut pause = FIRST_POLL;
         let status = loop {
@@ -196,9 +228,15 @@ impl Compiler for Clang {
             false => Cow::Borrowed(unit.text),
         };
         fs::write(path(&file_name(unit.name)), text.as_bytes()).map_err(failed("write", folder.path()))?;
-        let mut outcome = self.run(self.command(unit, folder.path(), &[]), folder.path(), tick)?;
+        if let Some(code) = self.quickly(unit, folder.path(), tick) {
+            return Ok(code);
+        }
+        let mut outcome = self.run(self.command(unit, &[]), folder.path(), tick)?;
+        if let (Ok(()), Some(prelude)) = (&outcome, unit.prelude) {
+            prelude.refuse();
+        }
         if matches!(&outcome, Err((status, log)) if crashed(*status, log)) {
-            outcome = self.run(self.command(unit, folder.path(), AFTER_A_CRASH), folder.path(), tick)?;
+            outcome = self.run(self.command(unit, AFTER_A_CRASH), folder.path(), tick)?;
         }
         let (status, log) = match outcome {
             Ok(()) => return fs::read(path(CODE_FILE)).map_err(failed("read", &path(CODE_FILE))),
@@ -213,6 +251,18 @@ impl Compiler for Clang {
         } else {
             log
         }))
+    }
+
+    fn precompile(&self, target: &str, defines: &[(String, String)]) -> Option<Vec<u8>> {
+        let folder = tempfile::Builder::new().prefix("rocfire-").tempdir().ok()?;
+        let path = |name: &str| folder.path().join(name);
+        fs::write(path(PRELUDE_FILE), rocfire_prelude::TEXT).ok()?;
+        fs::write(path(steps::OVERLAY_FILE), steps::OVERLAY).ok()?;
+        let source = file_name("");
+        fs::write(path(&source), "").ok()?;
+        let steps = Steps::of(&self.path, &self.options(target, false), folder.path(), &source)?;
+        self.run(steps.precompile(defines), folder.path(), &mut || {}).ok()?.ok()?;
+        fs::read(path(steps::PRECOMPILED_FILE)).ok()
     }
 }
 

@@ -1,9 +1,10 @@
 //! From a kernel's source to a code object: compilers, cache, parallel compiles. Knows no driver.
 //!
 //! A source is compiled behind the prelude, with the facts of its architecture as macros, by clang (`clang.rs`) or, for
-//! real devices, by hiprtc (`hip/rtc.rs`) or NVRTC (`cuda/rtc.rs`). Code objects are kept on disk (`cache.rs`) under the hash of everything that
-//! went into them; before it, and before any compiler is looked for, come packs (`pack.rs`), which carry code objects to
-//! machines without a compiler. `module.rs` loads them; what is loaded is kept by the device.
+//! real devices, by hiprtc (`hip/rtc.rs`) or NVRTC (`cuda/rtc.rs`). Code objects are kept on disk (`cache.rs`) under the hash of
+//! everything that went into them, and beside them what clang makes of the prelude once for many sources (`precompiled.rs`).
+//! Before the cache, and before any compiler is looked for, come packs (`pack.rs`), which carry code objects to machines without a
+//! compiler. `module.rs` loads them; what is loaded is kept by the device.
 
 mod ahead;
 mod cache;
@@ -11,6 +12,7 @@ mod clang;
 mod cubin;
 mod metadata;
 mod pack;
+mod precompiled;
 #[cfg(any(feature = "hip", feature = "cuda"))]
 pub(crate) mod rtc;
 mod source;
@@ -29,6 +31,7 @@ pub use source::Source;
 pub(crate) use ahead::Coming;
 pub(crate) use cache::Cache;
 pub(crate) use pack::paths as pack_paths;
+use precompiled::{Precompiled, Prelude};
 
 use crate::log::{Level, report};
 use crate::{Config, Error, Result};
@@ -55,6 +58,8 @@ pub(crate) struct Unit<'a> {
     pub hip: bool,
     /// Whether the code object is to say which line each instruction comes from. Only clang does, and the code stays the same.
     pub line_tables: bool,
+    /// The prelude as [`Compiler::precompile`] gave it for this target and the architecture's macros, if it is to be used.
+    pub prelude: Option<&'a Prelude>,
 }
 
 /// Why a compiler gave no code object.
@@ -74,6 +79,11 @@ pub(crate) trait Compiler: Send + Sync {
 
     /// Compiles, and calls `tick` now and then meanwhile, where it can.
     fn compile(&self, unit: &Unit<'_>, tick: &mut dyn FnMut()) -> Result<Vec<u8>, Failure>;
+
+    /// The prelude in a form that is read faster, for a target and its architecture's macros, where there is one.
+    fn precompile(&self, _target: &str, _defines: &[(String, String)]) -> Option<Vec<u8>> {
+        None
+    }
 }
 
 /// A compile that takes longer than a second, told to the hook of [`on_slow_compile`].
@@ -196,6 +206,7 @@ pub(crate) struct Pipeline {
     cache: Cache,
     config: Config,
     arch_defines: Vec<(String, String)>,
+    precompiled: Precompiled,
     counts: Counts,
 }
 
@@ -272,6 +283,7 @@ impl Pipeline {
             cache: Cache::new(code_folder(config), config.cache_mb << 20),
             config: config.clone(),
             arch_defines,
+            precompiled: Precompiled::default(),
             counts: Counts::default(),
         }
     }
@@ -459,8 +471,15 @@ impl Pipeline {
     fn compile(&self, source: &Source, line_tables: bool) -> Result<Vec<u8>> {
         let defines: Vec<_> = self.arch_defines.iter().chain(source.defines()).cloned().collect();
         let generic = self.arch.info().generic_target;
-        let compiler = &self.found()?.compiler;
+        let Found { compiler, base } = self.found()?;
         let mut clock = SlowClock::new(source.name(), self.arch, self.config.log);
+        let fits = !line_tables && precompiled::fits(source, &self.arch_defines);
+        let prelude = fits.then(|| {
+            let key = base.clone().update(b"precompiled prelude").finalize();
+            let make = || compiler.precompile(self.arch.name(), &self.arch_defines);
+            self.precompiled.get(&self.cache, &key, make)
+        });
+        let prelude = prelude.flatten();
         for target in std::iter::once(self.arch.name()).chain(generic) {
             let unit = Unit {
                 name: source.name(),
@@ -470,6 +489,7 @@ impl Pipeline {
                 flags: source.flags(),
                 hip: source.is_hip(),
                 line_tables,
+                prelude: prelude.as_deref().filter(|_| target == self.arch.name()),
             };
             match compiler.compile(&unit, &mut || clock.tick()) {
                 Ok(code) => return Ok(code),

@@ -99,8 +99,16 @@ fn clang_takes_the_generic_target_for_a_processor_it_does_not_know() {
     let defines: Vec<_> =
         arch("gfx1100").info().defines().into_iter().map(|(name, value)| (name.to_owned(), value)).collect();
     let compile = |target| {
-        let unit =
-            Unit { name: "scale", text: SCALE, target, defines: &defines, flags: &[], hip: false, line_tables: false };
+        let unit = Unit {
+            name: "scale",
+            text: SCALE,
+            target,
+            defines: &defines,
+            flags: &[],
+            hip: false,
+            line_tables: false,
+            prelude: None,
+        };
         clang.compile(&unit, &mut || {})
     };
     assert!(matches!(compile("gfx1199"), Err(Failure::UnknownTarget)));

@@ -22,6 +22,7 @@ fn compile(rtc: &Rtc, arch: Arch, text: &str) -> Result<Vec<u8>, Failure> {
         flags: &[],
         hip: false,
         line_tables: false,
+        prelude: None,
     };
     rtc.compile(&unit, &mut || {})
 }
