@@ -220,7 +220,7 @@ fn again_another_thread_reads_it() {
     };
     let here = float::<Fused>(Fused::float_mul_scalar(read, Scalar::Float(2.0)));
     let there = there.join().unwrap();
-    check::compare("two threads", &[here.clone()], &[there], EXACT);
+    check::compare("two threads", std::slice::from_ref(&here), &[there], EXACT);
     let (_, eager, _) = rectified::<rocfire_burn::Rocm>(&device);
     let eager = float::<rocfire_burn::Rocm>(rocfire_burn::Rocm::float_mul_scalar(eager, Scalar::Float(2.0)));
     check::compare("another thread", &[here], &[eager], EXACT);

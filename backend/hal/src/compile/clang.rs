@@ -27,7 +27,7 @@ const CODE_OBJECT_VERSION: u32 = 5;
 const OLD_CODE_OBJECT_VERSION: u32 = 4;
 /// Generic targets exist from this version on.
 const GENERIC_CODE_OBJECT_VERSION: u32 = 6;
-/// How often a running compiler is looked at: at first, and at most. A small kernel takes 50 ms, linking 25 ms.
+/// How often a running compiler is looked at: at first, and at most. A small kernel takes 50 ms, linking 20 ms.
 const FIRST_POLL: Duration = Duration::from_millis(1);
 const LONGEST_POLL: Duration = Duration::from_millis(4);
 

@@ -1,9 +1,9 @@
 //! The prelude, read once for many sources.
 //!
-//! Reading it takes a compiler 65 ms, more than most sources behind it. So what a compiler makes of it (a precompiled header) is kept in the cache
-//! like a code object, under a key of prelude, compiler, architecture and the architecture's macros, with the same protection
-//! against damage and half-written files. It costs two compiles to make, so a process's first compile does without; whoever
-//! compiles next makes it, and the others go on without it meanwhile.
+//! Reading it takes clang 30 ms of the 70 that an empty kernel costs. So what a compiler makes of it (a precompiled header) is kept
+//! in the cache like a code object, under a key of prelude, compiler, architecture and the architecture's macros, with the same
+//! protection against damage and half-written files. Making it takes as long as compiling a small source, so a process's first
+//! compile does without; whoever compiles next makes it, and the others go on without it meanwhile.
 //!
 //! Code is the same with and without: the cache's keys do not know of it. Sources whose macros or flags could change what the
 //! prelude is do not get it ([`fits`]), and a source that fails with it is compiled without, which then is the answer.

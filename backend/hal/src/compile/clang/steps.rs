@@ -1,6 +1,6 @@
 //! What clang's driver runs for a source: its front end, which makes an object, then the linker.
 //!
-//! The driver is a process of its own beside these two, and starting a clang takes 25 ms of which nothing is left. So it is asked
+//! The driver is a process of its own beside these two, and starting a clang takes 20 ms of which nothing is left. So it is asked
 //! once for each list of options what it would run (`-###`), and both are then run without it, with the same arguments: the code
 //! is the same. Where the answer is not understood, `None` says that the driver has to do it.
 
