@@ -98,7 +98,7 @@ struct Shared {
 #endif
     u32 sums[WAVES];
     u32 sequence, split;
-    bool is_missing;  // whether a page is not there
+    bool is_missing[WAVES];  // whether a wave found that a page, or the key of a slot, is not there
 };
 
 // The sequence that split `number` of all is of, and which of its own it is; false where there are not so many.
@@ -133,7 +133,7 @@ RF_FN bool find_split(const PagedArgs& g, Shared& shared, u32 number) {
         }
         before += total;
         if (number < before) {
-            if (thread == 0) shared.is_missing = false;
+            if (lane() == 0) shared.is_missing[thread / ARCH_WAVE_SIZE] = false;
             barrier();
             return true;
         }
@@ -237,7 +237,7 @@ RF_FN void find_keys(const PagedArgs& g, Shared& shared, u32 sequence, u32 kv_he
                 shared.places.v_scale[n] = *scale_at(g.v_scales, place.page, kv_head, place.offset);
 #endif
             } else {
-                shared.is_missing = true;
+                shared.is_missing[thread_x() / ARCH_WAVE_SIZE] = true;
             }
         }
         shared.places.k_at[n] = k_at;

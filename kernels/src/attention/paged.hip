@@ -58,7 +58,10 @@ RF_FN void run_split(const PagedArgs& g, Shared& shared, Exchanged& exchanged, u
     work.start(g, rows, kv_head);
     barrier();
     // None are all there where a page is not.
-    work.run(g, shared, exchanged, begin, first - begin, end - begin, shared.is_missing ? SPLIT : first - begin, rows.place);
+    bool is_missing = false;
+#pragma unroll
+    for (int wave = 0; wave < WAVES; ++wave) is_missing |= shared.is_missing[wave];
+    work.run(g, shared, exchanged, begin, first - begin, end - begin, is_missing ? SPLIT : first - begin, rows.place);
 #pragma unroll
     for (u32 row = 0; row < ROWS; row += RESULT_ROWS) {
         if (row >= rows.count) break;
