@@ -1,10 +1,13 @@
 //! MLA around its cache: rows chosen for each query, queries absorbed, rows expanded, against f64 over what the device was given.
 
 mod common;
+#[path = "../../../kernels/tests/oracle/latents.rs"]
+mod oracle;
 
 use candle_core::DType::{BF16, F16, F32};
 use candle_core::{DType, Device, Tensor};
 use common::gpu;
+use oracle::{CHOSEN, EPSILON, FIXED, HEADS, Layer, ROW, TURNED, near, slot};
 use rocfire_candle::{
     AbsorbInputs, LatentCache, PagedParams, RopeFrequencies, RopeScaling, RopeStyle, Sequences, rope_tables,
 };
@@ -30,24 +33,16 @@ fn read(x: &Tensor) -> Vec<f64> {
     x.into_iter().map(f64::from).collect()
 }
 
-fn dot(a: &[f32], b: &[f32]) -> f64 {
-    a.iter().zip(b).map(|(&a, &b)| f64::from(a) * f64::from(b)).sum()
-}
-
 #[test]
 fn each_query_sees_the_rows_that_are_chosen_for_it() {
     const SCALE: f64 = 0.11;
-    // Rows of slots: numbers of tokens, of which there are eleven; the second query sees none.
-    const CHOSEN: [[Option<i64>; 5]; 3] =
-        [[Some(2), None, Some(9), Some(0), None], [None; 5], [Some(10), Some(4), None, None, Some(5)]];
-    let slot = |token: i64| (token * 7) % 40;
     let device = gpu();
     // Eight heads and more are taken by the matrix unit.
     for (heads, dtype, tolerance) in [(4, F32, 1e-5), (4, F16, 1e-3), (20, F16, 1e-3), (20, BF16, 4e-3)] {
         let cache = LatentCache::new([10, BLOCK, LATENT, CHANNELS - LATENT], None, dtype, &device).unwrap();
         let rows: Vec<Vec<f32>> = (0..11).map(|token| numbers(900 + token, CHANNELS, dtype)).collect();
         let there = tensor(&rows.concat(), &[11, CHANNELS], dtype);
-        let slots = Tensor::new((0..11).map(slot).collect::<Vec<_>>(), &device).unwrap();
+        let slots = Tensor::new((0..11).map(|token| slot(token) as i64).collect::<Vec<_>>(), &device).unwrap();
         let rotated = there.narrow(1, LATENT, CHANNELS - LATENT).unwrap();
         cache.write(&there.narrow(1, 0, LATENT).unwrap(), &rotated, &slots).unwrap();
         let q = numbers(70, 3 * heads * CHANNELS, dtype);
@@ -60,12 +55,8 @@ fn each_query_sees_the_rows_that_are_chosen_for_it() {
         let out = cache.sparse_attention(&q_there, &chosen, params, None).unwrap();
         assert_eq!(out.dims(), [3, heads, LATENT]);
         for (at, (q, got)) in q.chunks(CHANNELS).zip(read(&out).chunks(LATENT)).enumerate() {
-            let keys: Vec<&Vec<f32>> =
-                CHOSEN[at / heads].iter().flatten().map(|&token| &rows[token as usize]).collect();
-            let weights: Vec<f64> = keys.iter().map(|key| (dot(q, key) * SCALE).exp()).collect();
-            let total: f64 = weights.iter().sum::<f64>().max(f64::MIN_POSITIVE);
-            for (d, got) in got.iter().enumerate() {
-                let want = weights.iter().zip(&keys).map(|(w, key)| w * f64::from(key[d])).sum::<f64>() / total;
+            let want = oracle::attended(q, &rows, &CHOSEN[at / heads], LATENT, SCALE);
+            for (d, (got, want)) in got.iter().zip(want).enumerate() {
                 assert!((got - want).abs() <= tolerance, "{dtype:?}, row {at}, {d}: {got}, not {want}");
             }
         }
@@ -75,32 +66,9 @@ fn each_query_sees_the_rows_that_are_chosen_for_it() {
     }
 }
 
-/// Neighbours turned by angles of a position.
-fn turned(x: &[f32], position: usize) -> Vec<f64> {
-    let half = x.len() / 2;
-    let mut y = Vec::new();
-    for (pair, x) in x.chunks(2).enumerate() {
-        let angle = position as f64 * 10_000f64.powf(-(pair as f64) / half as f64);
-        let (a, b, (s, c)) = (f64::from(x[0]), f64::from(x[1]), angle.sin_cos());
-        y.extend([a * c - b * s, b * c + a * s]);
-    }
-    y
-}
-
-fn near(what: &str, got: &[f64], want: &[f64], tolerance: f64) {
-    assert_eq!(got.len(), want.len(), "{what}");
-    for (at, (got, want)) in got.iter().zip(want).enumerate() {
-        assert!((got - want).abs() <= tolerance * (1.0 + want.abs()), "{what}, {at}: {got}, not {want}");
-    }
-}
-
 #[test]
 fn queries_are_absorbed_and_rows_written_and_expanded() {
-    const HEADS: usize = 3;
-    const FIXED: usize = 32;
-    const LATENT: usize = 64;
-    const TURNED: usize = 16;
-    const EPSILON: f64 = 1e-5;
+    const LATENT: usize = oracle::LATENT;
     const TOKENS: [(usize, i64); 5] = [(0, 9), (1, -1), (7, 8), (8, 21), (30, 20)];
     let device = gpu();
     let tables = rope_tables(&RopeFrequencies::new(TURNED, 10_000.0, RopeScaling::None), 40, &device).unwrap();
@@ -108,11 +76,11 @@ fn queries_are_absorbed_and_rows_written_and_expanded() {
         let cache = LatentCache::new([6, BLOCK, LATENT, TURNED], None, dtype, &device).unwrap();
         let count = TOKENS.len();
         let each = HEADS * (FIXED + TURNED);
-        let (q, kv) = (numbers(1, count * each, dtype), numbers(2, count * (LATENT + TURNED), dtype));
+        let (q, kv) = (numbers(1, count * each, dtype), numbers(2, count * ROW, dtype));
         // Of each head keys, then values.
         let (matrix, norm) = (numbers(3, HEADS * 2 * FIXED * LATENT, dtype), numbers(4, LATENT, dtype));
         let matrix_there = tensor(&matrix, &[HEADS, 2 * FIXED, LATENT], dtype);
-        let kv_there = tensor(&kv, &[count, LATENT + TURNED], dtype);
+        let kv_there = tensor(&kv, &[count, ROW], dtype);
         let positions = Tensor::new(TOKENS.map(|(position, _)| position as i64).to_vec(), &device).unwrap();
         let slots = Tensor::new(TOKENS.map(|(_, slot)| slot).to_vec(), &device).unwrap();
         let inputs = AbsorbInputs {
@@ -127,34 +95,22 @@ fn queries_are_absorbed_and_rows_written_and_expanded() {
             slots: &slots,
         };
         let out = cache.absorb(&inputs).unwrap();
-        assert_eq!(out.dims(), [count, HEADS, LATENT + TURNED]);
+        assert_eq!(out.dims(), [count, HEADS, ROW]);
+        assert_eq!(read(&cache.absorb(&inputs).unwrap()), read(&out), "{dtype:?}: the same once more");
         let (out, rows) = (read(&out), read(&cache.rows));
+        let layer = Layer { q: &q, kv: &kv, matrix: &matrix, norm: &norm };
         for (token, (position, slot)) in TOKENS.into_iter().enumerate() {
             for head in 0..HEADS {
-                let q = &q[token * each + head * (FIXED + TURNED)..][..FIXED + TURNED];
-                let column = |to: usize| -> Vec<f32> {
-                    (0..FIXED).map(|channel| matrix[(head * 2 * FIXED + channel) * LATENT + to]).collect()
-                };
-                let mut want: Vec<f64> = (0..LATENT).map(|to| dot(&q[..FIXED], &column(to))).collect();
-                want.extend(turned(&q[FIXED..], position));
-                let got = &out[(token * HEADS + head) * (LATENT + TURNED)..][..LATENT + TURNED];
+                let got = &out[(token * HEADS + head) * ROW..][..ROW];
+                let want = layer.query(token, head, position);
                 near(&format!("{dtype:?} query of {token}, {head}"), got, &want, tolerance);
             }
             let Ok(slot) = usize::try_from(slot) else { continue };
-            let (latent, key) = kv[token * (LATENT + TURNED)..][..LATENT + TURNED].split_at(LATENT);
-            let root = 1.0 / (dot(latent, latent) / LATENT as f64 + EPSILON).sqrt();
-            let mut want: Vec<f64> =
-                latent.iter().zip(&norm).map(|(&x, &w)| f64::from(x) * root * f64::from(w)).collect();
-            want.extend(turned(key, position));
-            near(
-                &format!("{dtype:?} row of {token}"),
-                &rows[slot * (LATENT + TURNED)..][..LATENT + TURNED],
-                &want,
-                tolerance,
-            );
+            let want = layer.row(token, position);
+            near(&format!("{dtype:?} row of {token}"), &rows[slot * ROW..][..ROW], &want, tolerance);
         }
         let written: Vec<usize> = TOKENS.iter().filter_map(|&(_, slot)| usize::try_from(slot).ok()).collect();
-        let is_empty = |slot: usize| rows[slot * (LATENT + TURNED)..][..LATENT + TURNED].iter().all(|&x| x == 0.0);
+        let is_empty = |slot: usize| rows[slot * ROW..][..ROW].iter().all(|&x| x == 0.0);
         assert!((0..6 * BLOCK).filter(|slot| !written.contains(slot)).all(is_empty), "nothing else is written");
 
         // Two sequences, of two keys on the third page and of two on the last.
@@ -164,26 +120,7 @@ fn queries_are_absorbed_and_rows_written_and_expanded() {
         let [keys, values] = cache.expand(&of, &starts, 5, &matrix_there, FIXED).unwrap();
         assert_eq!((keys.dims(), values.dims()), (&[5, HEADS, FIXED + TURNED][..], &[5, HEADS, FIXED][..]));
         let (keys, values) = (read(&keys), read(&values));
-        for (row, slot) in [8, 9, 20, 21].into_iter().enumerate() {
-            let held: Vec<f32> =
-                rows[slot * (LATENT + TURNED)..][..LATENT + TURNED].iter().map(|&x| x as f32).collect();
-            for head in 0..HEADS {
-                let product =
-                    |channel: usize| dot(&held[..LATENT], &matrix[(head * 2 * FIXED + channel) * LATENT..][..LATENT]);
-                let mut want: Vec<f64> = (0..FIXED).map(product).collect();
-                want.extend(held[LATENT..].iter().map(|&x| f64::from(x)));
-                let at = row * HEADS + head;
-                near(
-                    &format!("{dtype:?} key {row}"),
-                    &keys[at * (FIXED + TURNED)..][..FIXED + TURNED],
-                    &want,
-                    tolerance,
-                );
-                let want: Vec<f64> = (FIXED..2 * FIXED).map(product).collect();
-                near(&format!("{dtype:?} value {row}"), &values[at * FIXED..][..FIXED], &want, tolerance);
-            }
-        }
-        let of_none = [&keys[4 * HEADS * (FIXED + TURNED)..], &values[4 * HEADS * FIXED..]];
-        assert!(of_none.into_iter().flatten().all(|&x| x == 0.0), "rows of no sequence");
+        let held = [8, 9, 20, 21].map(|slot| &rows[slot * ROW..][..ROW]);
+        layer.check_expanded(&format!("{dtype:?}"), &held, [&keys, &values], tolerance);
     }
 }

@@ -4,7 +4,7 @@ use bytemuck::{Pod, Zeroable};
 use rocfire_hal::profile::{Category, Work};
 use rocfire_hal::{DType, Error, Layout, Source, Stream, View, ViewMut};
 
-use super::{by_head, of_one_head, own_product};
+use super::{by_head, check_rows, of_one_head, own_product};
 use crate::Result;
 use crate::cache::{CacheKey, CacheMut, FORMATS, PlaneArgs, RowsArgs, ScaleArgs};
 use crate::family::{self, BLOCK, FastDiv, GRID_YZ_MAX, KernelLaunch, Sources, c_type, shape};
@@ -131,17 +131,7 @@ impl Call {
             ("keys", &inputs.keys, &[tokens, turned]),
             ("weight", &inputs.weight, &[heads, fixed, latent]),
         ];
-        for (arg, view, expected) in rows {
-            family::on_device(OP, arg, stream, view)?;
-            family::same_dtype(OP, arg, view, cache_dtype)?;
-            if view.shape() != expected {
-                return Err(shape(OP, arg, format!("{expected:?}"), format!("{:?}", view.shape())));
-            }
-            let last = view.layout().strides().last().copied();
-            if arg != "weight" && last != Some(1) {
-                return Err(shape(OP, arg, "a last axis of stride 1", format!("{last:?}")));
-            }
-        }
+        check_rows(OP, stream, cache_dtype, &rows)?;
         let line = |arg: &'static str, view: &View<'_>, dtype: DType, expected: &[usize]| -> Result<()> {
             family::on_device(OP, arg, stream, view)?;
             family::same_dtype(OP, arg, view, dtype)?;

@@ -3,7 +3,7 @@
 use rocfire_fusion::{Scalar, eager};
 use rocfire_hal::{DType, Error, Layout, Stream, Tensor, View, ViewMut};
 
-use super::{by_head, own_product};
+use super::{by_head, check_rows, own_product};
 use crate::Result;
 use crate::cache::{Cache, Pages, gather_parts};
 use crate::family::{self, shape};
@@ -128,17 +128,12 @@ fn check(stream: &Stream, inputs: &ExpandInputs<'_>, keys: &View<'_>, values: &V
     let Some(key_channels) = of_key.checked_sub(turned).filter(|&channels| channels > 0) else {
         return Err(shape(OP, "keys", format!("more channels than the {turned} that are turned"), of_key));
     };
-    let expected = [&[rows, heads, *of_key][..], &[rows, heads, of_value], &[heads, key_channels + of_value, latent]];
-    for ((arg, view), expected) in [("keys", keys), ("values", values), ("weight", weight)].into_iter().zip(expected) {
-        family::on_device(OP, arg, stream, view)?;
-        family::same_dtype(OP, arg, view, dtype)?;
-        if view.shape() != expected {
-            return Err(shape(OP, arg, format!("{expected:?}"), format!("{:?}", view.shape())));
-        }
-        if arg != "weight" && view.layout().strides()[2] != 1 {
-            return Err(shape(OP, arg, "a last axis of stride 1", view.layout().strides()[2]));
-        }
-    }
+    let rows_of: [(&'static str, &View<'_>, &[usize]); 3] = [
+        ("keys", keys, &[rows, heads, *of_key]),
+        ("values", values, &[rows, heads, of_value]),
+        ("weight", weight, &[heads, key_channels + of_value, latent]),
+    ];
+    check_rows(OP, stream, dtype, &rows_of)?;
     for (arg, output) in [("keys", keys), ("values", values)] {
         family::writable(OP, arg, output)?;
         family::disjoint(OP, "weight", output, weight)?;

@@ -9,9 +9,10 @@
 mod absorb;
 mod expand;
 
-use rocfire_hal::{DType, Layout, Source, View};
+use rocfire_hal::{DType, Layout, Source, Stream, View};
 
 use crate::Result;
+use crate::family::{self, shape};
 use crate::gemm::GemmParams;
 
 pub use absorb::{AbsorbInputs, absorb};
@@ -27,6 +28,27 @@ fn by_head(layout: &Layout, from: usize, to: usize) -> Result<Layout> {
     let part = layout.slice(2, from, to, 1)?;
     let ([tokens, heads, channels], strides) = ([0, 1, 2].map(|axis| part.shape()[axis]), part.strides());
     Ok(Layout::strided(&[heads, tokens, channels], &[strides[1], strides[0], strides[2]], part.offset())?)
+}
+
+/// What every view must have: the device, the type, its shape and, but for `weight`, a last axis of stride 1.
+fn check_rows(
+    op: &'static str,
+    stream: &Stream,
+    dtype: DType,
+    rows: &[(&'static str, &View<'_>, &[usize])],
+) -> Result<()> {
+    for &(arg, view, expected) in rows {
+        family::on_device(op, arg, stream, view)?;
+        family::same_dtype(op, arg, view, dtype)?;
+        if view.shape() != expected {
+            return Err(shape(op, arg, format!("{expected:?}"), format!("{:?}", view.shape())));
+        }
+        let last = view.layout().strides().last().copied().unwrap_or(1);
+        if arg != "weight" && last != 1 {
+            return Err(shape(op, arg, "a last axis of stride 1", last));
+        }
+    }
+    Ok(())
 }
 
 /// Rows as `[tokens, 1, channels]`.

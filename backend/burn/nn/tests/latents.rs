@@ -1,6 +1,10 @@
 //! MLA around its cache: rows chosen for each query, queries absorbed, rows expanded, against f64.
 
+#[path = "../../../../kernels/tests/oracle/latents.rs"]
+mod oracle;
+
 use burn::tensor::{DType, Device, Int, Tensor, TensorData};
+use oracle::{CHOSEN, EPSILON, FIXED, HEADS, Layer, ROW, TURNED, near, slot};
 use rocfire_burn::RocmDevice;
 use rocfire_burn_nn::{
     AbsorbInputs, LatentCache, PagedParams, RopeFrequencies, RopeScaling, RopeStyle, RotaryEncoding, Sequences,
@@ -32,17 +36,9 @@ fn read<const D: usize>(x: Tensor<D>) -> Vec<f64> {
     x.into_data().convert::<f64>().try_into_vec::<f64>().unwrap()
 }
 
-fn dot(a: &[f32], b: &[f32]) -> f64 {
-    a.iter().zip(b).map(|(&a, &b)| f64::from(a) * f64::from(b)).sum()
-}
-
 #[test]
 fn each_query_sees_the_rows_that_are_chosen_for_it() {
     const SCALE: f64 = 0.2;
-    // Numbers of tokens, of which there are eleven; the second query sees none.
-    const CHOSEN: [[Option<i32>; 5]; 3] =
-        [[Some(2), None, Some(9), Some(0), None], [None; 5], [Some(10), Some(4), None, None, Some(5)]];
-    let slot = |token: i32| (token * 7) % 40;
     // Eight heads and more are taken by the matrix unit.
     for (heads, dtype, tolerance) in
         [(4, DType::F32, 1e-5), (4, DType::BF16, 4e-3), (20, DType::F16, 1e-3), (20, DType::BF16, 4e-3)]
@@ -51,54 +47,30 @@ fn each_query_sees_the_rows_that_are_chosen_for_it() {
         let rows: Vec<Vec<f32>> = (0..11).map(|token| numbers(900 + token, CHANNELS)).collect();
         let there = tensor(rows.concat(), [11, CHANNELS], dtype);
         let rotated = there.clone().narrow(1, LATENT, CHANNELS - LATENT);
-        cache.write(there.narrow(1, 0, LATENT), rotated, integers((0..11).map(slot).collect(), [11]));
+        cache.write(
+            there.narrow(1, 0, LATENT),
+            rotated,
+            integers((0..11).map(|token| slot(token) as i32).collect(), [11]),
+        );
         let q = numbers(70, 3 * heads * CHANNELS);
-        let chosen = CHOSEN.iter().flatten().map(|token| token.map_or(-1, slot)).collect();
+        let chosen = CHOSEN.iter().flatten().map(|token| token.map_or(-1, |token| slot(token) as i32)).collect();
         let mut params = PagedParams::default();
         params.scale = Some(SCALE);
         let q_there = tensor(q.clone(), [3, heads, CHANNELS], dtype);
         let out = cache.sparse_attention(q_there, integers(chosen, [3, 5]), params, None);
         assert_eq!(out.dims(), [3, heads, LATENT]);
         for (at, (q, got)) in q.chunks(CHANNELS).zip(read(out).chunks(LATENT)).enumerate() {
-            let keys: Vec<&Vec<f32>> =
-                CHOSEN[at / heads].iter().flatten().map(|&token| &rows[token as usize]).collect();
-            let weights: Vec<f64> = keys.iter().map(|key| (dot(q, key) * SCALE).exp()).collect();
-            let total: f64 = weights.iter().sum::<f64>().max(f64::MIN_POSITIVE);
-            for (d, got) in got.iter().enumerate() {
-                let want = weights.iter().zip(&keys).map(|(w, key)| w * f64::from(key[d])).sum::<f64>() / total;
+            let want = oracle::attended(q, &rows, &CHOSEN[at / heads], LATENT, SCALE);
+            for (d, (got, want)) in got.iter().zip(want).enumerate() {
                 assert!((got - want).abs() <= tolerance, "{dtype:?}, row {at}, {d}: {got}, not {want}");
             }
         }
     }
 }
 
-/// Neighbours turned by angles of a position.
-fn turned(x: &[f32], position: usize) -> Vec<f64> {
-    let half = x.len() / 2;
-    let mut y = Vec::new();
-    for (pair, x) in x.chunks(2).enumerate() {
-        let angle = position as f64 * 10_000f64.powf(-(pair as f64) / half as f64);
-        let (a, b, (s, c)) = (f64::from(x[0]), f64::from(x[1]), angle.sin_cos());
-        y.extend([a * c - b * s, b * c + a * s]);
-    }
-    y
-}
-
-fn near(what: &str, got: &[f64], want: &[f64], tolerance: f64) {
-    assert_eq!(got.len(), want.len(), "{what}");
-    for (at, (got, want)) in got.iter().zip(want).enumerate() {
-        assert!((got - want).abs() <= tolerance * (1.0 + want.abs()), "{what}, {at}: {got}, not {want}");
-    }
-}
-
 #[test]
 fn queries_are_absorbed_and_rows_written_and_expanded() {
-    const HEADS: usize = 3;
-    const FIXED: usize = 32;
-    const LATENT: usize = 64;
-    const TURNED: usize = 16;
-    const ROW: usize = LATENT + TURNED;
-    const EPSILON: f64 = 1e-5;
+    const LATENT: usize = oracle::LATENT;
     const TOKENS: [(usize, i32); 5] = [(0, 9), (1, -1), (7, 8), (8, 21), (30, 20)];
     let frequencies = RopeFrequencies::new(TURNED, 10_000.0, RopeScaling::None);
     let rope = RotaryEncoding::new(&frequencies, 40, RopeStyle::GptJ, &device());
@@ -112,7 +84,7 @@ fn queries_are_absorbed_and_rows_written_and_expanded() {
         let (matrix, norm) = (numbers(3, HEADS * 2 * FIXED * LATENT), numbers(4, LATENT));
         let matrix_there = tensor(matrix.clone(), [HEADS, 2 * FIXED, LATENT], dtype);
         let kv_there = tensor(kv.clone(), [count, ROW], dtype);
-        let out = cache.absorb(AbsorbInputs {
+        let inputs = AbsorbInputs {
             q: tensor(q.clone(), [count, HEADS, FIXED + TURNED], dtype),
             weight: matrix_there.clone().narrow(1, 0, FIXED),
             latents: kv_there.clone().narrow(1, 0, LATENT),
@@ -121,7 +93,10 @@ fn queries_are_absorbed_and_rows_written_and_expanded() {
             rope: &rope,
             positions: integers(TOKENS.map(|(position, _)| position as i32).to_vec(), [count]),
             slots: integers(TOKENS.map(|(_, slot)| slot).to_vec(), [count]),
-        });
+        };
+        let once = before.clone().absorb(inputs.clone());
+        let out = cache.absorb(inputs);
+        assert_eq!(read(once), read(out.clone()), "{dtype:?}: the same once more");
         assert_eq!(out.dims(), [count, HEADS, ROW]);
         // Sequences of two keys on the third page, and of two on the last.
         let of = Sequences {
@@ -134,47 +109,21 @@ fn queries_are_absorbed_and_rows_written_and_expanded() {
         let (out, rows) = (read(out), read(cache.gather(of.clone(), starts(), 4, dtype)));
         let rows_before = read(before.gather(of.clone(), starts(), 4, dtype));
         assert!(rows_before.iter().all(|&x| x == 0.0), "a clone stays as it was");
+        let layer = Layer { q: &q, kv: &kv, matrix: &matrix, norm: &norm };
         for (token, (position, slot)) in TOKENS.into_iter().enumerate() {
             for head in 0..HEADS {
-                let q = &q[token * each + head * (FIXED + TURNED)..][..FIXED + TURNED];
-                let column = |to: usize| -> Vec<f32> {
-                    (0..FIXED).map(|channel| matrix[(head * 2 * FIXED + channel) * LATENT + to]).collect()
-                };
-                let mut want: Vec<f64> = (0..LATENT).map(|to| dot(&q[..FIXED], &column(to))).collect();
-                want.extend(turned(&q[FIXED..], position));
                 let got = &out[(token * HEADS + head) * ROW..][..ROW];
+                let want = layer.query(token, head, position);
                 near(&format!("{dtype:?} query of {token}, {head}"), got, &want, tolerance);
             }
             let Some(row) = [8, 9, 20, 21].iter().position(|&own| own == slot) else { continue };
-            let (latent, key) = kv[token * ROW..][..ROW].split_at(LATENT);
-            let root = 1.0 / (dot(latent, latent) / LATENT as f64 + EPSILON).sqrt();
-            let mut want: Vec<f64> =
-                latent.iter().zip(&norm).map(|(&x, &w)| f64::from(x) * root * f64::from(w)).collect();
-            want.extend(turned(key, position));
+            let want = layer.row(token, position);
             near(&format!("{dtype:?} row of {token}"), &rows[row * ROW..][..ROW], &want, tolerance);
         }
         let [keys, values] = cache.expand(of, starts(), 5, matrix_there, FIXED);
         assert_eq!((keys.dims(), values.dims()), ([5, HEADS, FIXED + TURNED], [5, HEADS, FIXED]));
         let (keys, values) = (read(keys), read(values));
-        for (row, held) in rows.chunks(ROW).enumerate() {
-            let held: Vec<f32> = held.iter().map(|&x| x as f32).collect();
-            for head in 0..HEADS {
-                let product =
-                    |channel: usize| dot(&held[..LATENT], &matrix[(head * 2 * FIXED + channel) * LATENT..][..LATENT]);
-                let mut want: Vec<f64> = (0..FIXED).map(product).collect();
-                want.extend(held[LATENT..].iter().map(|&x| f64::from(x)));
-                let at = row * HEADS + head;
-                near(
-                    &format!("{dtype:?} key {row}"),
-                    &keys[at * (FIXED + TURNED)..][..FIXED + TURNED],
-                    &want,
-                    tolerance,
-                );
-                let want: Vec<f64> = (FIXED..2 * FIXED).map(product).collect();
-                near(&format!("{dtype:?} value {row}"), &values[at * FIXED..][..FIXED], &want, tolerance);
-            }
-        }
-        let of_none = [&keys[4 * HEADS * (FIXED + TURNED)..], &values[4 * HEADS * FIXED..]];
-        assert!(of_none.into_iter().flatten().all(|&x| x == 0.0), "rows of no sequence");
+        let held: Vec<&[f64]> = rows.chunks(ROW).collect();
+        layer.check_expanded(&format!("{dtype:?}"), &held, [&keys, &values], tolerance);
     }
 }

@@ -124,11 +124,13 @@ impl Forms {
         operations
     }
 
-    /// What is known of the stretch that ends at a node.
-    pub(super) fn stretch(&mut self, at: NodeId) -> Stretch {
-        if let Some(stretch) = &self.nodes[at.0 as usize].stretch {
-            return stretch.clone();
-        }
+    /// What is known of the stretch that ends at a node, if one has ended there before.
+    pub(super) fn stretch(&self, at: NodeId) -> Option<Stretch> {
+        self.nodes[at.0 as usize].stretch.clone()
+    }
+
+    /// Finds out about the stretch that ends at a node, and remembers it.
+    pub(super) fn learn(&mut self, at: NodeId) -> Stretch {
         let numbers = |tensors: &mut dyn Iterator<Item = &burn_ir::TensorIr>| -> Arc<[usize]> {
             tensors.map(|tensor| tensor.id.value() as usize).collect()
         };

@@ -156,7 +156,12 @@ impl State {
         recording.count = 0;
         let (end, fuser, held) = (recording.at, recording.fuser.take(), std::mem::take(&mut recording.held));
         let dropped = std::mem::take(&mut recording.dropped);
-        let stretch = self.forms.stretch(end);
+        let stretch = self.forms.stretch(end).unwrap_or_else(|| {
+            let start = Instant::now();
+            let stretch = self.forms.learn(end);
+            self.spent.planning += start.elapsed();
+            stretch
+        });
         let recomputes = self.recomputes(&stretch, at);
         let kernel = stretch.kernel(recomputes).unwrap_or_else(|| {
             let start = Instant::now();
