@@ -175,14 +175,14 @@ fn absorbed(dtype: DType, spec: Spec) -> Case {
         let [out, rows] = outputs else { unreachable!("two outputs are asked for below") };
         copy_into(inputs[9].view(), rows.view_mut())?;
         let beside = spec.beside();
-        let sliced = |array: usize, shape: &[usize]| -> Result<Tensor, Failure> {
-            let each: usize = shape[1..].iter().product();
-            let inner = (1..shape.len()).map(|axis| shape[axis + 1..].iter().product::<usize>() as i64);
-            let strides: Vec<i64> = std::iter::once((each + beside) as i64).chain(inner).collect();
-            Ok(inputs[array].with_layout(Layout::strided(shape, &strides, beside as i64)?)?)
+        let sliced = |array: usize, shape: &[usize], strides: &[i64]| -> Result<Tensor, Failure> {
+            Ok(inputs[array].with_layout(Layout::strided(shape, strides, beside as i64)?)?)
         };
-        let q = sliced(0, &[tokens, heads, fixed + turns])?;
-        let (latents, keys) = (sliced(2, &[tokens, latent])?, sliced(3, &[tokens, turns])?);
+        let row = |each: usize| (each + beside) as i64;
+        let channels = fixed + turns;
+        let q = sliced(0, &[tokens, heads, channels], &[row(heads * channels), channels as i64, 1])?;
+        let latents = sliced(2, &[tokens, latent], &[row(latent), 1])?;
+        let keys = sliced(3, &[tokens, turns], &[row(turns), 1])?;
         let read = AbsorbInputs {
             q: q.view(),
             weight: inputs[1].view(),
