@@ -1,10 +1,11 @@
 //! A device with one foreign kernel loaded, and the arguments that it is launched with.
 
+use std::cell::RefCell;
 use std::fs;
 use std::path::Path;
 
 use rocfire_arch::Arch;
-use rocfire_emulator::{Error, Gpu, Kernel, Launch, Options};
+use rocfire_emulator::{Error, Gpu, Kernel, Launch, Options, Profile, Sample};
 
 use crate::case::Object;
 
@@ -14,6 +15,8 @@ pub struct Bench {
     kernel: Kernel,
     /// Whether the device looks for what nobody has written.
     unwritten: bool,
+    /// What was counted of each launch; `None`: nothing is.
+    profiles: Option<RefCell<Vec<Profile>>>,
 }
 
 /// Why a kernel could not be run.
@@ -44,7 +47,21 @@ impl Bench {
     pub fn new(object: &Object, options: Options) -> Result<Bench, Unrun> {
         let unwritten = options.checks.unwritten;
         let gpu = Gpu::new(Arch::parse(object.arch)?, options)?;
-        Ok(Bench { kernel: kernel(&gpu, &object.path, object.kernel.as_deref())?, gpu, unwritten })
+        let kernel = kernel(&gpu, &object.path, object.kernel.as_deref())?;
+        Ok(Bench { kernel, gpu, unwritten, profiles: None })
+    }
+
+    /// The same, counting every launch by instruction.
+    ///
+    /// # Errors
+    /// [`Unrun`].
+    pub fn counting(object: &Object, options: Options) -> Result<Bench, Unrun> {
+        Ok(Bench { profiles: Some(RefCell::default()), ..Bench::new(object, options)? })
+    }
+
+    /// What was counted, launch by launch.
+    pub fn into_profiles(self) -> Vec<Profile> {
+        self.profiles.map(RefCell::into_inner).unwrap_or_default()
     }
 
     /// Bytes of arguments that the kernel says it takes.
@@ -157,7 +174,10 @@ impl Bench {
             dynamic_lds_bytes: lds_bytes,
             kernarg: &arguments.0,
         };
-        self.gpu.launch(kernel, &launch)?;
+        match &self.profiles {
+            Some(profiles) => profiles.borrow_mut().push(self.gpu.profile(kernel, &launch, Sample::default())?),
+            None => drop(self.gpu.launch(kernel, &launch)?),
+        }
         Ok(())
     }
 }

@@ -3,7 +3,7 @@
 use std::num::NonZeroU32;
 use std::path::PathBuf;
 
-use rocfire_emulator::{Checks, Error, FaultKind, Options, Schedule};
+use rocfire_emulator::{Checks, Error, FaultKind, Options, Profile, Schedule};
 
 use crate::bench::{Bench, Unrun};
 
@@ -130,15 +130,38 @@ impl Case {
         reports
     }
 
-    fn go(&self, schedule: Schedule, checks: Checks) -> Result<f64, Unrun> {
-        let mut options = Options::default();
-        options.threads = Some(1);
-        options.schedule = schedule;
-        options.checks = checks;
-        // None of these kernels runs for long, and one that waits for what never comes is to end soon.
-        options.step_limit = Options::steps_of(5);
-        // Hand-written kernels let waves end while others wait at a barrier, as the hardware allows.
-        options.strict_barriers = false;
-        (self.run)(&Bench::new(&self.object, options)?)
+    /// What its launches count under the first schedule that is right; every workgroup runs, and the result is compared.
+    ///
+    /// # Errors
+    /// [`Unrun`], with the distance from the reference where it is right under none.
+    pub fn counted(&self) -> Result<Vec<Profile>, Unrun> {
+        let mut wrong = Vec::new();
+        for schedule in SCHEDULES {
+            let mut options = options(schedule, Checks::default());
+            options.threads = None;
+            let bench = Bench::counting(&self.object, options)?;
+            let distance = (self.run)(&bench)?;
+            if distance <= self.tolerance {
+                return Ok(bench.into_profiles());
+            }
+            wrong.push(distance);
+        }
+        Err(Unrun::Description(format!("wrong under every schedule: {wrong:?}, {} is allowed", self.tolerance)))
     }
+
+    fn go(&self, schedule: Schedule, checks: Checks) -> Result<f64, Unrun> {
+        (self.run)(&Bench::new(&self.object, options(schedule, checks))?)
+    }
+}
+
+fn options(schedule: Schedule, checks: Checks) -> Options {
+    let mut options = Options::default();
+    options.threads = Some(1);
+    options.schedule = schedule;
+    options.checks = checks;
+    // None of these kernels runs for long, and one that waits for what never comes is to end soon.
+    options.step_limit = Options::steps_of(5);
+    // Hand-written kernels let waves end while others wait at a barrier, as the hardware allows.
+    options.strict_barriers = false;
+    options
 }

@@ -1,5 +1,6 @@
 //! `cargo verify --foreign`: code objects that others published, run on the emulator and compared with references in f64.
 
+mod against;
 mod bench;
 mod bundle;
 mod case;
@@ -24,13 +25,16 @@ struct Arguments {
     /// Only those whose family, architecture, name or shape, joined by blanks, holds this text.
     #[arg(long, value_name = "TEXT")]
     filter: Option<String>,
+    /// Put the counts of AITER's kernels beside those of our operators instead; `--filter` is for the operator's name and architecture.
+    #[arg(long, conflicts_with = "no_checks")]
+    against: bool,
     /// Do not run them under the emulator's checks.
     #[arg(long)]
     no_checks: bool,
     /// Do not download packages.
     #[arg(long)]
     no_install: bool,
-    /// Write `tests/foreign.md`.
+    /// Write `tests/foreign.md`, with `--against` `tests/against.md`.
     #[arg(long, conflicts_with_all = ["filter", "no_checks"])]
     bless: bool,
 }
@@ -50,6 +54,14 @@ fn main() -> ExitCode {
 fn run(arguments: &Arguments) -> Result<bool, Box<dyn std::error::Error>> {
     let folder = package::folder()?;
     let objects = package::aiter(&folder, !arguments.no_install)?;
+    if arguments.against {
+        let page = against::page(&objects, arguments.filter.as_deref().unwrap_or_default())?;
+        println!("{page}");
+        if arguments.bless {
+            std::fs::write(concat!(env!("CARGO_MANIFEST_DIR"), "/../against.md"), page)?;
+        }
+        return Ok(true);
+    }
     let compiled = package::triton(&folder, !arguments.no_install)?;
     let bundled = package::bitsandbytes(&folder, !arguments.no_install)?;
     let decoded = decode::all(&objects)?;

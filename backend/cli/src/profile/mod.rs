@@ -18,19 +18,25 @@ use rocfire_arch::Arch;
 use rocfire_hal::modelled::{Argument, CodeObjectLaunch, Profile, Sample, profile_code_object, summary};
 use rocfire_hal::{Config, DType, Device, DeviceId};
 
-use crate::install;
+use crate::{install, verify};
 
 /// What a user may choose.
 #[derive(Debug, clap::Args)]
 pub struct Arguments {
     /// An operator, or a code object's file: copy, add, gelu, softmax, gemm, cumulative, arg_max, uniform.
-    #[arg(required_unless_present = "command")]
+    #[arg(required_unless_present_any = ["command", "against"])]
     what: Option<String>,
     /// The operator's size: 512x512x512 for gemm (M, N, K), rows by columns, or a number of elements.
     size: Option<String>,
     /// Counts and bounds by the emulator's cost model: no times, so it has to be asked for.
     #[arg(long, required_unless_present_any = ["command", "once"], conflicts_with = "command")]
     modelled: bool,
+    /// Count AMD's assembly kernels, of a package that is downloaded for it, and our operators on the same shapes, and write `tests/against.md`.
+    #[arg(long, requires = "modelled", conflicts_with_all = ["what", "command"])]
+    against: Option<Against>,
+    /// Of `--against`: only operators whose name and architecture hold this text; nothing is written then.
+    #[arg(long, value_name = "TEXT", requires = "against")]
+    filter: Option<String>,
     /// Launch the operator once on the device that ROCFIRE_DEVICE names, for somebody else's profiler.
     #[arg(long, conflicts_with_all = ["command", "modelled"])]
     once: bool,
@@ -75,6 +81,13 @@ pub struct Arguments {
     command: Vec<OsString>,
 }
 
+/// Whose kernels ours are counted beside.
+#[derive(Clone, Copy, Debug, clap::ValueEnum)]
+enum Against {
+    /// AITER, AMD's operators.
+    Aiter,
+}
+
 type Outcome<T> = Result<T, Box<dyn std::error::Error>>;
 
 /// Profiles and prints.
@@ -82,6 +95,10 @@ type Outcome<T> = Result<T, Box<dyn std::error::Error>>;
 /// # Errors
 /// What is wrong with the arguments, what is missing, or what the device said.
 pub fn run(arguments: &Arguments) -> Outcome<()> {
+    if let Some(Against::Aiter) = arguments.against {
+        install::ensure(install::Need::Compiler, arguments.no_install)?;
+        return verify::against(arguments.filter.as_deref(), arguments.no_install);
+    }
     let Some(what) = &arguments.what else {
         return timed::run(&arguments.command, &arguments.trace);
     };

@@ -174,6 +174,22 @@ fn foreign(arguments: &Arguments) -> bool {
     cargo(&words, &[])
 }
 
+/// Our kernels beside AMD's, by the package of those.
+///
+/// # Errors
+/// It failed, which it has told.
+pub fn against(filter: Option<&str>, no_install: bool) -> Result<(), Box<dyn std::error::Error>> {
+    let mut words = vec!["run", "--quiet", "--package", "foreign", "--", "--against"];
+    match filter {
+        Some(filter) => words.extend(["--filter", filter]),
+        None => words.push("--bless"),
+    }
+    if no_install {
+        words.push("--no-install");
+    }
+    if cargo(&words, &[]) { Ok(()) } else { Err("kernels were not counted".into()) }
+}
+
 /// Random operators, by the program that the tests' stage has built: `cargo run` would build its libraries again, for other features. It
 /// prints its seed.
 fn random(words: &[&str]) -> bool {

@@ -8,33 +8,36 @@ use crate::number::{Half, Random, distance, fp4, shuffled};
 /// The kernels `bf16gemm_outf32_tn_{M}x{N}_pf3`, `I8gemm_bf16_perTokenI8_BpreShuffle_{M}x{N}` and
 /// `f4gemm_bf16_per1x32Fp4_{B,noB}preShuffle_{M}x{N}`.
 pub fn cases(object: &Object) -> Vec<Case> {
-    type Launch = fn(&Bench, Product) -> Result<f64, Unrun>;
     let Some((folder, _)) = object.name.split_once('/') else { return Vec::new() };
-    let Some(&[tile_m, tile_n]) = tile(object.stem()).as_deref() else { return Vec::new() };
+    let Some(&[m, n]) = tile(object.stem()).as_deref() else { return Vec::new() };
+    let sizes: &[([usize; 3], usize)] = match folder {
+        "bf16gemm" => &[([m, n, 128], 1), ([m + 5, 2 * n, 256], 1), ([m, n, 512], 2)],
+        "i8gemm" => &[([m, n, 256], 1), ([m, n, 384], 1), ([m + 7, 2 * n, 512], 1)],
+        _ => &[([m, n, 512], 1), ([m - 7, n, 768], 1)],
+    };
+    sizes.iter().filter_map(|&(sizes, splits)| of(object, sizes, splits)).collect()
+}
+
+/// A case of M, N and K, with the sum over K in so many parts.
+pub fn of(object: &Object, [m, n, k]: [usize; 3], splits: usize) -> Option<Case> {
+    type Launch = fn(&Bench, Product) -> Result<f64, Unrun>;
+    let (folder, _) = object.name.split_once('/')?;
+    let &[tile_m, tile_n] = tile(object.stem()).as_deref()? else { return None };
     let (family, tolerance, launch): (_, _, Launch) = match folder {
         "bf16gemm" => ("gemm bf16", 1e-5, bf16_to_f32),
         "i8gemm" => ("gemm int8", 4e-3, int8),
         "f4gemm" => ("gemm fp4", 6e-3, microscaled_fp4),
-        _ => return Vec::new(),
+        _ => return None,
     };
     let is_shuffled = !object.name.contains("noBpreShuffle");
-    let case = |m: usize, n: usize, k: usize, splits: usize| Case {
+    Some(Case {
         object: object.clone(),
         family,
         shape: format!("{m} x {n} x {k}{}", if splits > 1 { format!(", {splits} slices") } else { String::new() }),
         tolerance,
         is_checked: true,
         run: Box::new(move |bench| launch(bench, Product { m, n, k, splits, tile_m, tile_n, is_shuffled })),
-    };
-    match folder {
-        "bf16gemm" => {
-            vec![case(tile_m, tile_n, 128, 1), case(tile_m + 5, 2 * tile_n, 256, 1), case(tile_m, tile_n, 512, 2)]
-        }
-        "i8gemm" => {
-            vec![case(tile_m, tile_n, 256, 1), case(tile_m, tile_n, 384, 1), case(tile_m + 7, 2 * tile_n, 512, 1)]
-        }
-        _ => vec![case(tile_m, tile_n, 512, 1), case(tile_m - 7, tile_n, 768, 1)],
-    }
+    })
 }
 
 /// A product's sizes, and the tile of the kernel.

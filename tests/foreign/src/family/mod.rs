@@ -2,12 +2,12 @@
 
 use crate::case::{Case, Object};
 
-mod attention;
+pub mod attention;
 pub mod blockwise;
 mod experts;
-mod gemm;
-mod paged;
-mod topk;
+pub mod gemm;
+pub mod paged;
+pub mod topk;
 pub mod triton;
 
 /// The cases of all families.

@@ -37,43 +37,43 @@ struct Heads {
 }
 
 fn heads(object: &Object) -> Vec<Case> {
+    let lengths: [&[usize]; 2] = [&[256, 256], &[300, 77, 16, 129]];
+    lengths.into_iter().filter_map(|contexts| of_heads(object, contexts, 2)).collect()
+}
+
+/// A case of so many keys of each sequence, and so many heads of keys.
+pub fn of_heads(object: &Object, contexts: &[usize], kv_heads: usize) -> Option<Case> {
     let name = object.stem();
-    let (Some(group), has) = (number_after(name, "_gqa"), |part: &str| name.contains(part)) else { return Vec::new() };
+    let (group, has) = (number_after(name, "_gqa")?, |part: &str| name.contains(part));
     let narrow = match name {
         _ if has("Fp8") => Some(Byte::fp8(object.arch)),
         _ if has("Int8") => Some(Byte::Int),
         _ => None,
     };
     let queries = number_after(name, "_qlen").unwrap_or(if has("_mtp") { 2 } else { 1 });
-    let launch = |contexts: &[usize], group: usize| Heads {
+    let page = if has("_qlen") { 1024 } else { 16 };
+    let launch = Heads {
         format: if has("_bf16") { Half::Bf16 } else { Half::F16 },
         narrow,
         group,
-        kv_heads: 2,
-        page: if has("_qlen") { 1024 } else { 16 },
+        kv_heads,
+        page,
         queries,
         is_causal: has("_msk1"),
         contexts: contexts.to_vec(),
     };
-    let tolerance = match narrow {
-        None => 1e-2,
-        Some(Byte::Int) => 2e-2,
-        Some(_) => 5e-2,
-    };
-    let case = |launch: Heads| {
-        let Heads { group, kv_heads, page, queries, contexts, .. } = &launch;
-        let shape =
-            format!("keys {contexts:?}, pages of {page}, heads {}/{kv_heads}, queries {queries}", group * kv_heads);
-        Case {
-            object: object.clone(),
-            family: "paged attention",
-            shape,
-            tolerance,
-            is_checked: true,
-            run: Box::new(move |bench| launch.run(bench)),
-        }
-    };
-    vec![case(launch(&[256, 256], group)), case(launch(&[300, 77, 16, 129], group))]
+    Some(Case {
+        object: object.clone(),
+        family: "paged attention",
+        shape: format!("keys {contexts:?}, pages of {page}, heads {}/{kv_heads}, queries {queries}", group * kv_heads),
+        tolerance: match narrow {
+            None => 1e-2,
+            Some(Byte::Int) => 2e-2,
+            Some(_) => 5e-2,
+        },
+        is_checked: true,
+        run: Box::new(move |bench| launch.run(bench)),
+    })
 }
 
 /// Keys or values: codes, a scale for each row of a head, and what they stand for.
@@ -248,11 +248,17 @@ struct Latent {
 
 fn latent(object: &Object) -> Vec<Case> {
     let name = object.stem();
-    let has = |part: &str| name.contains(part);
     // Persistent ones take a work list, and prefill is another operation.
-    if has("_ps") || has("_pfl_") {
+    if name.contains("_ps") || name.contains("_pfl_") {
         return Vec::new();
     }
+    vec![of_latent(object, &[256], 2), of_latent(object, &[200, 333], 2)]
+}
+
+/// A case of so many keys of each sequence, in so many parts.
+pub fn of_latent(object: &Object, contexts: &[usize], splits: usize) -> Case {
+    let name = object.stem();
+    let has = |part: &str| name.contains(part);
     let fp8 = Byte::fp8(object.arch);
     let heads = if has("mqa128") || has("qh128") { 128 } else { 16 };
     let queries = match number_after(name, "_qseqlen") {
@@ -261,7 +267,7 @@ fn latent(object: &Object) -> Vec<Case> {
         None if has("qh16_m32x4") => 6,
         None => 1,
     };
-    let launch = |contexts: &[usize], page: usize, splits: usize| Latent {
+    let launch = Latent {
         queries_in: has("a8w8").then_some(fp8),
         keys_in: (has("a8w8") || has("a16w8")).then_some(fp8),
         heads,
@@ -269,23 +275,17 @@ fn latent(object: &Object) -> Vec<Case> {
         is_causal: queries > 1,
         rows: if has("subQ16") { 16 } else { 128 },
         splits,
-        page,
+        page: 1,
         contexts: contexts.to_vec(),
     };
-    let case = |launch: Latent| {
-        let Latent { heads, page, queries, splits, contexts, .. } = &launch;
-        let shape = format!("keys {contexts:?}, pages of {page}, heads {heads}, queries {queries}, parts {splits}");
-        let tolerance = if has("a8w8") { 5e-2 } else { 1e-2 };
-        Case {
-            object: object.clone(),
-            family: "latent attention",
-            shape,
-            tolerance,
-            is_checked: true,
-            run: Box::new(move |bench| launch.run(bench)),
-        }
-    };
-    vec![case(launch(&[256], 1, 2)), case(launch(&[200, 333], 1, 2))]
+    Case {
+        object: object.clone(),
+        family: "latent attention",
+        shape: format!("keys {contexts:?}, pages of 1, heads {heads}, queries {queries}, parts {splits}"),
+        tolerance: if has("a8w8") { 5e-2 } else { 1e-2 },
+        is_checked: true,
+        run: Box::new(move |bench| launch.run(bench)),
+    }
 }
 
 /// Values in fp8 or bf16: the bytes, and what they stand for.

@@ -4,39 +4,35 @@ use half::bf16;
 
 use super::tile;
 use crate::bench::{Arguments, Bench, Unrun};
-use crate::case::{Case, Object};
+use crate::case::{Case, Object, Run};
 use crate::number::{Half, Random, distance};
 
 /// `topksoftmax_{rows}x{experts}x{k}`: the k largest of the softmax of each row of logits, best first; and `layer_norm`.
 pub fn cases(object: &Object) -> Vec<Case> {
-    let case = |family, shape: String, tolerance, run| Case {
-        object: object.clone(),
-        family,
-        shape,
-        tolerance,
-        is_checked: true,
-        run,
-    };
-    if object.name.starts_with("topksoftmax/")
-        && let Some(&[rows, experts, k]) = tile(object.stem()).as_deref()
-    {
-        let case = |tokens: usize, renormalise: bool| {
-            let shape =
-                format!("tokens {tokens}, experts {experts}, k {k}{}", if renormalise { ", renormalised" } else { "" });
-            let run = move |bench: &Bench| softmax(bench, [tokens, rows, experts, k], renormalise);
-            case("topk softmax", shape, 2e-6, Box::new(run) as _)
-        };
-        return vec![case(24, false), case(37, true)];
-    }
     if object.name == "layer_norm.co" {
-        let case = |rows: usize, subtracts_mean: bool| {
+        let norms = |rows: usize, subtracts_mean: bool| {
             let without = if subtracts_mean { "" } else { ", compared without the mean subtracted" };
             let run = move |bench: &Bench| norm(bench, rows, subtracts_mean);
-            case("layer norm", format!("{rows} x {WIDTH}{without}"), 8e-3, Box::new(run) as _)
+            case(object, "layer norm", format!("{rows} x {WIDTH}{without}"), 8e-3, Box::new(run))
         };
-        return vec![case(4, true), case(4, false)];
+        return vec![norms(4, true), norms(4, false)];
     }
-    Vec::new()
+    [(24, false), (37, true)].into_iter().filter_map(|(tokens, renormalise)| of(object, tokens, renormalise)).collect()
+}
+
+/// A case of so many tokens, their shares divided by the sum or not.
+pub fn of(object: &Object, tokens: usize, renormalise: bool) -> Option<Case> {
+    let &[rows, experts, k] = tile(object.stem()).as_deref()? else { return None };
+    if !object.name.starts_with("topksoftmax/") {
+        return None;
+    }
+    let shape = format!("tokens {tokens}, experts {experts}, k {k}{}", if renormalise { ", renormalised" } else { "" });
+    let run = move |bench: &Bench| softmax(bench, [tokens, rows, experts, k], renormalise);
+    Some(case(object, "topk softmax", shape, 2e-6, Box::new(run)))
+}
+
+fn case(object: &Object, family: &'static str, shape: String, tolerance: f64, run: Box<Run>) -> Case {
+    Case { object: object.clone(), family, shape, tolerance, is_checked: true, run }
 }
 
 fn softmax(bench: &Bench, [tokens, rows, experts, k]: [usize; 4], renormalise: bool) -> Result<f64, Unrun> {

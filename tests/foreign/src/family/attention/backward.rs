@@ -79,8 +79,9 @@ impl Kind {
         if self.sums_in_f32 { queries } else { queries.next_multiple_of(16) }
     }
 
-    fn shapes(&self) -> Vec<Shape> {
-        let shape = |sequences: &[(usize, usize)], heads: usize, kv_heads: usize, less: usize| Shape {
+    /// A shape of this kind, its heads of so many elements fewer than the kernel's.
+    fn shape(&self, sequences: &[(usize, usize)], [heads, kv_heads]: [usize; 2], less: usize) -> Shape {
+        Shape {
             sequences: sequences.to_vec(),
             heads,
             kv_heads,
@@ -89,14 +90,17 @@ impl Kind {
             mask: self.mask,
             is_packed: self.is_packed,
             room: 0,
-        };
-        let whole = shape(&[(self.tile.max(128), self.tile.max(128)); 1], 2, 2, 0);
+        }
+    }
+
+    fn shapes(&self) -> Vec<Shape> {
+        let whole = self.shape(&[(self.tile.max(128), self.tile.max(128)); 1], [2, 2], 0);
         let less = if self.pads_heads { 24 } else { 0 };
         match self.layout {
-            Layout::Whole => vec![whole, shape(&[(2 * self.tile, 2 * self.tile); 2], 1, 1, less)],
-            _ if self.is_packed => vec![whole, shape(&[(67, 70), (130, 141), (33, 210)], 4, 2, less)],
+            Layout::Whole => vec![whole, self.shape(&[(2 * self.tile, 2 * self.tile); 2], [1, 1], less)],
+            _ if self.is_packed => vec![whole, self.shape(&[(67, 70), (130, 141), (33, 210)], [4, 2], less)],
             _ => {
-                let mut shapes = vec![whole, shape(&[(97, 131); 2], 4, 2, less)];
+                let mut shapes = vec![whole, self.shape(&[(97, 131); 2], [4, 2], less)];
                 // With a window they read past the sums of the last rows, and pass on what is no number there.
                 if matches!(self.mask, Mask::Window { .. }) {
                     shapes.push(Shape { room: 64, ..shapes[1].clone() });
@@ -105,25 +109,34 @@ impl Kind {
             }
         }
     }
+
+    fn case(self, object: &Object, shape: Shape) -> Case {
+        Case {
+            object: object.clone(),
+            family: "attention backward",
+            shape: shape.text(),
+            tolerance: 1e-2,
+            // The others differ in how they round.
+            is_checked: self.d == 128
+                && (self.format == Half::F16 || object.name.contains("_rtne") || object.arch == "gfx950"),
+            run: {
+                let path = object.path.clone();
+                Box::new(move |bench| run(bench, self, &shape, &path))
+            },
+        }
+    }
 }
 
 /// The cases of a code object.
 pub fn cases(object: &Object) -> Vec<Case> {
     let Some(kind) = Kind::of(object) else { return Vec::new() };
-    let case = |shape: Shape| Case {
-        object: object.clone(),
-        family: "attention backward",
-        shape: shape.text(),
-        tolerance: 1e-2,
-        // The others differ in how they round.
-        is_checked: kind.d == 128
-            && (kind.format == Half::F16 || object.name.contains("_rtne") || object.arch == "gfx950"),
-        run: {
-            let path = object.path.clone();
-            Box::new(move |bench| run(bench, kind, &shape, &path))
-        },
-    };
-    kind.shapes().into_iter().map(case).collect()
+    kind.shapes().into_iter().map(|shape| kind.case(object, shape)).collect()
+}
+
+/// A case of these queries and keys of each sequence, and of these heads of queries and of keys.
+pub fn of(object: &Object, sequences: &[(usize, usize)], heads: [usize; 2]) -> Option<Case> {
+    let kind = Kind::of(object)?;
+    Some(kind.case(object, kind.shape(sequences, heads, 0)))
 }
 
 /// The inputs of a launch on the device, in the order of the arguments.

@@ -13,35 +13,43 @@ pub fn cases(object: &Object) -> Vec<Case> {
     if !object.name.starts_with("fmha_v3_fwd/") {
         return Vec::new();
     }
-    let (d, rows) = if object.name.contains("hd192") { (192, 128) } else { (128, 256) };
-    let mask = if object.name.contains("causal") { Mask::BottomRight } else { Mask::None };
     let is_packed = object.name.contains("_group");
-    let shape = |sequences: &[(usize, usize)], heads, kv_heads| Shape {
+    let rows = rows_of_tile(object);
+    let ragged: &[(usize, usize)] = if is_packed { &[(131, 150), (70, 70), (257, 301)] } else { &[(173, 201); 2] };
+    vec![of(object, &[(rows, rows)], [2, 1]), of(object, ragged, [4, 2])]
+}
+
+/// Rows of queries of a workgroup.
+fn rows_of_tile(object: &Object) -> usize {
+    if object.name.contains("hd192") { 128 } else { 256 }
+}
+
+/// A case of these queries and keys of each sequence, and of these heads of queries and of keys.
+pub fn of(object: &Object, sequences: &[(usize, usize)], [heads, kv_heads]: [usize; 2]) -> Case {
+    let named = |part: &str| object.name.contains(part);
+    let shape = Shape {
         sequences: sequences.to_vec(),
         heads,
         kv_heads,
-        d,
+        d: if named("hd192") { 192 } else { 128 },
         dv: 128,
-        mask,
-        is_packed,
+        mask: if named("causal") { Mask::BottomRight } else { Mask::None },
+        is_packed: named("_group"),
         room: 0,
     };
-    let ragged: &[(usize, usize)] = if is_packed { &[(131, 150), (70, 70), (257, 301)] } else { &[(173, 201); 2] };
-    let named = |part: &str| object.name.contains(part);
     // Weights and results that are cut to bf16 are each up to 2^-7 too small.
     let tolerance = if object.arch == "gfx950" || named("_rtn") { 1e-2 } else { 1.6e-2 };
     // Those that no launcher names any more: they read no number of heads.
-    let counts_tiles_first = !is_packed || object.arch == "gfx942" && !named("_rt");
-    let shapes = [shape(&[(rows, rows)], 2, 1), shape(ragged, 4, 2)];
-    let case = |shape: Shape| Case {
+    let counts_tiles_first = !shape.is_packed || object.arch == "gfx942" && !named("_rt");
+    let rows = rows_of_tile(object);
+    Case {
         object: object.clone(),
         family: "attention forward",
         shape: shape.text(),
         tolerance,
         is_checked: true,
         run: Box::new(move |bench| run(bench, &shape, rows, counts_tiles_first)),
-    };
-    shapes.into_iter().map(case).collect()
+    }
 }
 
 fn run(bench: &Bench, shape: &Shape, rows: usize, counts_tiles_first: bool) -> Result<f64, Unrun> {
