@@ -239,6 +239,9 @@ struct Tile {
     }
     RF_FN int row(int i, int v) const { return first_row + i * 16 + Product::row(v, lane_id); }
     RF_FN int col(int j, int v) const { return first_col + j * 16 + Product::column(v, lane_id); }
+    // From the lane's first row and column: the same for every lane.
+    RF_FN static int down(int i, int v) { return i * 16 + Product::row(v, 0); }
+    RF_FN static int across(int j, int v) { return j * 16 + Product::column(v, 0); }
 };
 #else
 // Where tiles lie in LDS.
@@ -282,6 +285,8 @@ struct Tile {
     RF_FN float value(int i, int j, int) const { return sum[i][j]; }
     RF_FN int row(int i, int) const { return first_row + i * 16; }
     RF_FN int col(int j, int) const { return first_col + j * 16; }
+    RF_FN static int down(int i, int) { return i * 16; }
+    RF_FN static int across(int j, int) { return j * 16; }
 };
 #endif
 
@@ -457,21 +462,29 @@ struct Totals {
                     at[i][j][v] += tile.value(i, j, v) * of_rows[tile.row(i, v)] * of_cols[tile.col(j, v)];
 #endif
     }
-    RF_FN void write(const ScaledArgs& g, const Tile& tile, u32 first_row, u32 first_col) const {
+    // The lane's first element is found once; from there the others are as far as rows and columns of the tile are, which is the same
+    // for all lanes.
+    template <bool WHOLE, typename To>
+    RF_FN void write(const ScaledArgs& g, const Tile& tile, u32 first_row, u32 first_col, To* to, i64 to_row, i64 to_col) const {
+        const u32 row = first_row + tile.row(0, 0), col = first_col + tile.col(0, 0);
+        to += (i64)row * to_row + (i64)col * to_col;
 #pragma unroll
         for (int i = 0; i < S_TILES_M; ++i)
 #pragma unroll
-            for (int j = 0; j < S_TILES_N; ++j)
+            for (int v = 0; v < S_VALUES; ++v)
 #pragma unroll
-                for (int v = 0; v < S_VALUES; ++v) {
-                    u32 row = first_row + tile.row(i, v), col = first_col + tile.col(j, v);
-                    if (row >= g.m || col >= g.n) continue;
-#if S_SLICED
-                    g.parts[((i64)group_z() * g.m + row) * g.n + col] = at[i][j][v];
-#else
-                    g.c[(i64)row * g.c_row + (i64)col * g.c_col] = cast<Out>(at[i][j][v]);
-#endif
+                for (int j = 0; j < S_TILES_N; ++j) {
+                    const int down = Tile::down(i, v), across = Tile::across(j, v);
+                    if (!WHOLE && (row + down >= g.m || col + across >= g.n)) continue;
+                    to[down * to_row + across * to_col] = cast<To>(at[i][j][v]);
                 }
+    }
+    template <typename To>
+    RF_FN void write(const ScaledArgs& g, const Tile& tile, u32 first_row, u32 first_col, To* to, i64 to_row, i64 to_col) const {
+        if (g.m - first_row >= S_BM && g.n - first_col >= S_BN)
+            write<true>(g, tile, first_row, first_col, to, to_row, to_col);
+        else
+            write<false>(g, tile, first_row, first_col, to, to_row, to_col);
     }
 };
 
@@ -598,7 +611,11 @@ extern "C" __global__ __launch_bounds__(S_THREADS) void q_scaled(ScaledArgs g) {
 #endif
         open = coming;
     }
-    total.write(g, tile, first_row, first_col);
+#if S_SLICED
+    total.write(g, tile, first_row, first_col, g.parts + (i64)group_z() * g.m * g.n, g.n, 1);
+#else
+    total.write(g, tile, first_row, first_col, g.c, g.c_row, g.c_col);
+#endif
 }
 
 struct ScaledSumArgs {
