@@ -46,9 +46,13 @@ RF_FN f16 f32_to_f16(float x) {
     return y;
 }
 RF_FN float to_f32(bf16 x) { return bit_cast<float>((u32)x.bits << 16); }
+// CDNA 4 has an instruction for it, which the compiler takes for its own type.
+#define RF_CONVERTS_BF16 (RF_DEVICE_AMD && ARCH_MATRIX == ARCH_MATRIX_MFMA && ARCH_MFMA_GENERATION >= 4)
 RF_FN bf16 f32_to_bf16(float x) {
     bf16 y;
-#if RF_DEVICE_AMD || defined(RF_HOST)
+#if RF_CONVERTS_BF16
+    y.bits = bit_cast<u16>((__bf16)x);
+#elif RF_DEVICE_AMD || defined(RF_HOST)
     u32 bits = bit_cast<u32>(x);
     u32 rounded = bits + 0x7fffu + ((bits >> 16) & 1u);
     y.bits = (u16)((x == x ? rounded : bits | 0x400000u) >> 16);
@@ -194,7 +198,7 @@ RF_FN u32 high_halves(u32 a, u32 b) {
 
 // As `cast`, of a number: what becomes of a NaN is not said. Half of the instructions where there is none for bf16.
 template <class T> struct OfNumber { RF_FN static T of(float x) { return cast<T>(x); } };
-#if RF_DEVICE_AMD
+#if RF_DEVICE_AMD && !RF_CONVERTS_BF16
 template <> struct OfNumber<bf16> {
     RF_FN static bf16 of(float x) {
         const u32 bits = bit_cast<u32>(x);
