@@ -200,7 +200,7 @@ fn gates_and_gated_blocks_are_those_written_out() {
 
 #[test]
 fn rotary_embeddings_are_candles() {
-    let frequencies = RopeFrequencies::new(8, 10_000.0, RopeScaling::None);
+    let frequencies = RopeFrequencies::new(8, 10_000.0, RopeScaling::None).unwrap();
     let shapes: [&[usize]; 1] = [&[2, 3, 5, 8]];
     for style in [RopeStyle::NeoX, RopeStyle::GptJ] {
         let tables = |device: &Device, dtype| -> Result<[Tensor; 2]> {
@@ -376,7 +376,8 @@ fn a_function_is_a_launch() {
         let [x, weight] = [&[5_usize, 26][..], &[26]].map(|shape| Inputs::new(&device, 1).make(shape, F32).unwrap());
         let targets = Tensor::zeros(5, I64, &device).unwrap();
         let heads = x.narrow(1, 0, 8).unwrap().reshape((1, 1, 5, 8)).unwrap();
-        let [cosines, sines] = rope_tables(&RopeFrequencies::new(8, 1e4, RopeScaling::None), 5, &device).unwrap();
+        let [cosines, sines] =
+            rope_tables(&RopeFrequencies::new(8, 1e4, RopeScaling::None).unwrap(), 5, &device).unwrap();
         let one = |what: &str, run: &dyn Fn() -> Result<Tensor>| {
             let before = launches(&device).unwrap();
             let y = run().unwrap();
@@ -419,7 +420,7 @@ fn what_does_not_fit_is_named() {
     let x = |shape: &[usize]| make(shape, F32);
     let cpu = Tensor::zeros((3, 6), F32, &Device::Cpu).unwrap();
     let targets = |count: usize, dtype| make(&[count], dtype);
-    let tables = rope_tables(&RopeFrequencies::new(8, 1e4, RopeScaling::None), 4, &gpu()).unwrap();
+    let tables = rope_tables(&RopeFrequencies::new(8, 1e4, RopeScaling::None).unwrap(), 4, &gpu()).unwrap();
     let tables = [&tables[0], &tables[1]];
     let token = Granularity::Token;
     let variable = Var::from_tensor(&x(&[3, 8])).unwrap();

@@ -71,7 +71,7 @@ fn queries_are_absorbed_and_rows_written_and_expanded() {
     const LATENT: usize = oracle::LATENT;
     const TOKENS: [(usize, i64); 5] = [(0, 9), (1, -1), (7, 8), (8, 21), (30, 20)];
     let device = gpu();
-    let tables = rope_tables(&RopeFrequencies::new(TURNED, 10_000.0, RopeScaling::None), 40, &device).unwrap();
+    let tables = rope_tables(&RopeFrequencies::new(TURNED, 10_000.0, RopeScaling::None).unwrap(), 40, &device).unwrap();
     for (dtype, tolerance) in [(F32, 2e-6), (F16, 1e-3), (BF16, 8e-3)] {
         let cache = LatentCache::new([6, BLOCK, LATENT, TURNED], None, dtype, &device).unwrap();
         let count = TOKENS.len();

@@ -28,6 +28,7 @@ struct Spec {
     inverse: bool,
     in_place: bool,
     rows_first: bool,
+    scaling: RopeScaling<'static>,
 }
 
 const PLAIN: Spec = Spec {
@@ -44,8 +45,26 @@ const PLAIN: Spec = Spec {
     inverse: false,
     in_place: false,
     rows_first: false,
+    scaling: RopeScaling::Yarn { factor: 4.0, trained: 4096.0, fast: 32.0, slow: 1.0 },
 };
-const SPECS: [Spec; 12] = [
+/// Whose magnitude is no 1.
+const DEEP_SEEK: RopeScaling<'static> = RopeScaling::DeepSeekYarn {
+    factor: 40.0,
+    trained: 4096.0,
+    fast: 32.0,
+    slow: 1.0,
+    mscale: 1.0,
+    mscale_all_dim: 0.5,
+};
+/// Of 8 rotated elements.
+const LONG: RopeScaling<'static> = RopeScaling::LongRope {
+    short: &[1.0, 1.05, 1.1, 1.5],
+    long: &[1.0, 2.0, 16.0, 64.0],
+    trained: 4096.0,
+    longest: 131_072.0,
+    length: 8192.0,
+};
+const SPECS: [Spec; 14] = [
     Spec { offset: 100_003, ..PLAIN },
     Spec { batches: 2, heads: [4, 2], rows: 33, tables: true, rows_first: true, ..PLAIN },
     Spec { heads: [3, 1], rows: 17, style: RopeStyle::GptJ, in_place: true, ..PLAIN },
@@ -59,10 +78,11 @@ const SPECS: [Spec; 12] = [
     Spec { batches: 2, heads: [2, 1], rows: 5, given: true, offset: 100_003, ..PLAIN },
     Spec { rows: 11, given: true, tables: true, offset: 3, style: RopeStyle::GptJ, ..PLAIN },
     Spec { heads: [1, 2], rows: 20, starts: Some([0, 9, 9, 20]), tables: true, offset: 7, ..PLAIN },
+    Spec { heads: [3, 1], rows: 19, style: RopeStyle::GptJ, tables: true, scaling: DEEP_SEEK, ..PLAIN },
+    Spec { heads: [1, 2], rows: 5, depth: 16, rot: 8, offset: 100_003, scaling: LONG, ..PLAIN },
 ];
 const POSITIONS: usize = 64;
 const BASE: f64 = 10_000.0;
-const SCALING: RopeScaling = RopeScaling::Yarn { factor: 4.0, trained: 4096.0, fast: 32.0, slow: 1.0 };
 
 pub fn cases() -> Vec<Case> {
     SPECS.into_iter().enumerate().map(|(turn, spec)| rope(FLOATS[turn % 4], spec)).collect()
@@ -97,6 +117,10 @@ impl Spec {
         }
     }
 
+    fn frequencies(&self) -> RopeFrequencies {
+        RopeFrequencies::new(self.rot, BASE, self.scaling).expect("what scales was made for so many elements")
+    }
+
     fn position(&self, batch: usize, row: usize, given: &Array) -> f64 {
         let own = if self.given {
             given.values[batch * self.rows + row]
@@ -109,7 +133,7 @@ impl Spec {
     }
 
     fn oracle(&self, x: &Array, heads: usize, given: &Array) -> Vec<f64> {
-        let frequencies = RopeFrequencies::new(self.rot, BASE, SCALING);
+        let frequencies = self.frequencies();
         let mut y = x.values.clone();
         for line in 0..self.batches * heads * self.rows {
             let (batch, rest) = (line / (heads * self.rows), line % (heads * self.rows));
@@ -140,15 +164,24 @@ impl Spec {
         };
         let offset = if self.offset == 0 { String::new() } else { format!(" offset {}", self.offset) };
         let back = if self.inverse { " inverse" } else { "" };
+        let scaling = match self.scaling {
+            RopeScaling::DeepSeekYarn { .. } => " of DeepSeek",
+            RopeScaling::LongRope { .. } => " by pair",
+            RopeScaling::None
+            | RopeScaling::Linear { .. }
+            | RopeScaling::DynamicNtk { .. }
+            | RopeScaling::Yarn { .. }
+            | RopeScaling::Llama3 { .. } => "",
+        };
         format!(
-            "{}x{:?}x{}x{}/{} {:?} {angles}{positions}{offset}{scale}{back}",
+            "{}x{:?}x{}x{}/{} {:?} {angles}{positions}{offset}{scale}{back}{scaling}",
             self.batches, self.heads, self.rows, self.depth, self.rot, self.style
         )
     }
 }
 
 fn rope(dtype: DType, spec: Spec) -> Case {
-    let frequencies = RopeFrequencies::new(spec.rot, BASE, SCALING);
+    let frequencies = spec.frequencies();
     let inverse = Array::new(&[spec.rot / 2], DType::F64, frequencies.inverse.clone());
     let given: Vec<f64> = (0..spec.batches * spec.rows).map(|n| (n * 7 % 61) as f64).collect();
     let starts: Vec<f64> = spec.starts.unwrap_or_default().into_iter().map(|n| n as f64).collect();

@@ -22,7 +22,7 @@ pub struct RotaryEncoding {
 impl RotaryEncoding {
     /// Tables of the positions from 0 on, computed in f64.
     pub fn new(frequencies: &RopeFrequencies, positions: usize, style: RopeStyle, device: &Device) -> RotaryEncoding {
-        let RopeFrequencies { inverse, magnitude } = frequencies;
+        let RopeFrequencies { inverse, magnitude, .. } = frequencies;
         let of = Tensor::<1>::from_data(TensorData::new(inverse.clone(), [inverse.len()]), (device, DType::F64));
         let kernel = operators::rope_table(*magnitude, 0, positions);
         let tables = run(kernel, vec![of.into_dispatch()]).unwrap_or_default();

@@ -72,7 +72,7 @@ fn each_query_sees_the_rows_that_are_chosen_for_it() {
 fn queries_are_absorbed_and_rows_written_and_expanded() {
     const LATENT: usize = oracle::LATENT;
     const TOKENS: [(usize, i32); 5] = [(0, 9), (1, -1), (7, 8), (8, 21), (30, 20)];
-    let frequencies = RopeFrequencies::new(TURNED, 10_000.0, RopeScaling::None);
+    let frequencies = RopeFrequencies::new(TURNED, 10_000.0, RopeScaling::None).unwrap();
     let rope = RotaryEncoding::new(&frequencies, 40, RopeStyle::GptJ, &device());
     for (dtype, tolerance) in [(DType::F32, 2e-6), (DType::F16, 1e-3), (DType::BF16, 8e-3)] {
         let mut cache = LatentCache::new([6, BLOCK, LATENT, TURNED], None, dtype, &device()).unwrap();

@@ -195,12 +195,12 @@ fn rotary_encodings_are_burns() {
     for device in [rocm(), flex()] {
         let ours = RotaryEncoding::from(burn(&device));
         compare("of Burn's", &of(&device, &|x| ours.forward(x, 4)), &theirs, F32);
-        let frequencies = RopeFrequencies::new(8, 10_000.0, RopeScaling::None);
+        let frequencies = RopeFrequencies::new(8, 10_000.0, RopeScaling::None).unwrap();
         let ours = RotaryEncoding::new(&frequencies, 16, RopeStyle::GptJ, &device);
         compare("of frequencies", &of(&device, &|x| ours.forward(x, 4)), &theirs, F32);
     }
     let partly = |device: &Device| {
-        let frequencies = RopeFrequencies::new(6, 10_000.0, RopeScaling::None);
+        let frequencies = RopeFrequencies::new(6, 10_000.0, RopeScaling::None).unwrap();
         let encoding = RotaryEncoding::new(&frequencies, 16, RopeStyle::NeoX, device);
         of(device, &|x| encoding.forward(x, 4))
     };

@@ -165,7 +165,7 @@ impl GptOss {
                 experts: Experts::new(&source, &name("experts"), &config),
             })
         };
-        let frequencies = RopeFrequencies::new(depth, ROPE_BASE, RopeScaling::None);
+        let frequencies = RopeFrequencies::new(depth, ROPE_BASE, RopeScaling::None)?;
         Ok(GptOss {
             embedding: source.embedding(vocabulary, width),
             layers: (0..layers).map(layer).collect::<Result<_, _>>()?,

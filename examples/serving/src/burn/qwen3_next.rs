@@ -222,7 +222,7 @@ impl Qwen3Next {
         let mut form = RouteForm::new(experts, chosen, Score::Softmax);
         form.renormalises = true;
         form.shared = Some(Shared { count: 1, score: SharedScore::Sigmoid });
-        let frequencies = RopeFrequencies::new(turned, ROPE_BASE, RopeScaling::None);
+        let frequencies = RopeFrequencies::new(turned, ROPE_BASE, RopeScaling::None)?;
         Ok(Qwen3Next {
             embedding: source.embedding(vocabulary, width),
             layers: (0..layers).map(layer).collect::<Result<_>>()?,

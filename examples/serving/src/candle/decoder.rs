@@ -1,6 +1,6 @@
 //! A decoder: Llama, Mixtral, Qwen3-MoE and DeepSeek-V3 by what its layers are made of.
 
-use candle_core::{Result, Tensor};
+use candle_core::{Error, Result, Tensor};
 use rocfire_candle::{RopeFrequencies, RopeScaling, add_rms_norm, rms_norm, rope_tables};
 
 use super::Source;
@@ -150,7 +150,7 @@ impl Decoder {
             let norms = [source.norm(&name("norm"), width)?, source.norm(&name("second_norm"), width)?];
             Ok(Layer { norms, mixer, feed_forward: FeedForward::new(&source, &name("feed_forward"), config)? })
         };
-        let frequencies = RopeFrequencies::new(config.turned(), ROPE_BASE, RopeScaling::None);
+        let frequencies = RopeFrequencies::new(config.turned(), ROPE_BASE, RopeScaling::None).map_err(Error::wrap)?;
         Ok(Decoder {
             embedding: source.matrix("embedding", &[vocabulary, 1, width])?.squeeze(1)?,
             layers: (0..layers).map(layer).collect::<Result<_>>()?,
