@@ -3,9 +3,10 @@
 use burn::backend::FlexDevice;
 use burn::tensor::Device;
 use rocfire_burn::RocmDevice;
+use rocfire_candle::RopeScaling;
 
 use crate::burn::{GptOss, GptOssConfig, PlainGptOss, PlainQwen3Next, Qwen3Next, Qwen3NextConfig};
-use crate::candle::{Attends, Config, Decoder, Feeds, Mixture, PlainDecoder};
+use crate::candle::{Attends, Config, Decoder, Feeds, Mixture, PlainDecoder, Stored};
 use crate::engine::{Limits, Model};
 use crate::weights::Weights;
 use crate::{Plain, Result};
@@ -88,6 +89,8 @@ fn decoder(name: &str) -> Result<Config> {
         hidden: 96,
         attends: Attends::Grouped,
         feeds: Feeds::Dense,
+        stored: Stored::Floats,
+        scaling: RopeScaling::None,
     };
     let mixture = |experts, chosen| Mixture { experts, chosen };
     let feeds = |mixture, renormalises| Feeds::Experts { mixture, renormalises };
@@ -96,8 +99,20 @@ fn decoder(name: &str) -> Result<Config> {
         "mixtral" => Config { feeds: feeds(mixture(4, 2), true), ..llama },
         "qwen3-moe" => Config { attends: Attends::Normed, hidden: 32, feeds: feeds(mixture(8, 3), false), ..llama },
         "deepseek-v3" => Config {
-            attends: Attends::Latent { query_rank: 48, rank: 32, turned: 8 },
-            hidden: 32,
+            // Of most matrices more than one block, the last one smaller.
+            width: 160,
+            attends: Attends::Latent { query_rank: 136, rank: 32, turned: 8 },
+            hidden: 144,
+            stored: Stored::Blocks,
+            // As in its `config.json`.
+            scaling: RopeScaling::DeepSeekYarn {
+                factor: 40.0,
+                trained: 4096.0,
+                fast: 32.0,
+                slow: 1.0,
+                mscale: 1.0,
+                mscale_all_dim: 1.0,
+            },
             feeds: Feeds::Grouped { mixture: mixture(16, 4), groups: 4, kept: 2, factor: 2.5 },
             ..llama
         },

@@ -180,6 +180,11 @@ impl<M: Model> Engine<M> {
         self.waiting.is_empty() && self.seats.iter().all(Option::is_none)
     }
 
+    /// What a step can hold.
+    pub fn limits(&self) -> Limits {
+        self.limits
+    }
+
     /// Pages that nobody has.
     pub fn free_pages(&self) -> usize {
         self.free.len()

@@ -3,7 +3,7 @@
 //! before it, for Candle's CPU device or Burn's Flex: the tokens are equal.
 //!
 //! [`engine`] is the scheduler. Models of `candle` are written with Candle's tensors and `rocfire_candle`, those of
-//! `burn` with Burn's and `rocfire_burn_nn`. Everything is f32.
+//! `burn` with Burn's and `rocfire_burn_nn`. Everything computes in f32.
 
 #![deny(missing_docs)]
 #![forbid(unsafe_code)]

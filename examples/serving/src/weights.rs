@@ -3,6 +3,18 @@
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
+/// Outputs, and inputs, that share a scale.
+pub const BLOCK: usize = 128;
+
+/// Matrices as DeepSeek-V3's checkpoints have them, a code times the scale of its block of 128 x 128: `weight` and `weight_scale_inv`.
+#[derive(Clone, Debug)]
+pub struct Blocks {
+    /// E4M3, `[count, outputs, inputs]`.
+    pub codes: Vec<u8>,
+    /// `[count, ceil(outputs / 128), ceil(inputs / 128)]`.
+    pub scales: Vec<f32>,
+}
+
 /// Weights by name, the same on every device and for every framework.
 #[derive(Clone, Copy, Debug)]
 pub struct Weights {
@@ -16,6 +28,18 @@ impl Weights {
         let inputs = shape.iter().rev().nth(1).copied().unwrap_or(1);
         let most = (3.0 / inputs as f32).sqrt();
         self.between(name, shape.iter().product(), -most, most)
+    }
+
+    /// Codes of a matrix, or of one for each expert, `[count, inputs, outputs]`: its numbers are 2/3 of those of [`Weights::matrix`] in the mean.
+    pub fn blocks(&self, name: &str, [count, inputs, outputs]: [usize; 3]) -> Blocks {
+        // Every code but the two that are no numbers, 127 and 255.
+        let code = |code: f32| if code < 127.0 { code as u8 } else { code as u8 + 1 };
+        let codes = self.between(&format!("{name}.weight"), count * outputs * inputs, 0.0, 254.0);
+        // The root of the mean square of codes is 100.
+        let scale = 0.01 / (inputs as f32).sqrt();
+        let scales = count * outputs.div_ceil(BLOCK) * inputs.div_ceil(BLOCK);
+        let scales = self.between(&format!("{name}.weight_scale_inv"), scales, 0.3 * scale, scale);
+        Blocks { codes: codes.into_iter().map(code).collect(), scales }
     }
 
     /// Numbers from `low` to `high`.

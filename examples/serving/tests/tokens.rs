@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use serving::catalogue::{LIMITS, NAMES, Served, build};
-use serving::engine::{Answer, Choice, Engine, Model, Request};
+use serving::engine::{Answer, Choice, Engine, Limits, Model, Request};
 
 /// Logits, of around 1, are as near as this to those of the CPU.
 const TOLERANCE: f32 = 2e-5;
@@ -22,10 +22,11 @@ fn requests() -> Vec<Request> {
 }
 
 fn finish<M: Model>(engine: &mut Engine<M>, answers: &mut BTreeMap<usize, Answer>) {
+    let pages = engine.limits().pages;
     while !engine.is_idle() {
         answers.extend(engine.step().unwrap());
     }
-    assert_eq!(engine.free_pages(), LIMITS.pages, "every page came back");
+    assert_eq!(engine.free_pages(), pages, "every page came back");
 }
 
 fn same_bits(what: &str, got: &Answer, want: &Answer) {
@@ -101,9 +102,43 @@ fn check(name: &str) {
     }
 }
 
+/// Rows and seats of a step: prompts in chunks of 1, 3, 16 and 64 tokens, and 1 to 8 requests of a step, of which some end before others.
+const EXTENTS: [[usize; 2]; 6] = [[1, 1], [3, 2], [16, 8], [16, 1], [64, 8], [64, 5]];
+
+/// A request's bits are the same whatever number of rows its tokens are computed beside, and in however many chunks.
+fn check_extents(name: &str) {
+    let mut requests = requests();
+    let prompt = |seed: u32, length: u32| (0..length).map(|at| (seed * 17 + at * at * 5 + at * 3) % 96).collect();
+    let more = [(6, 20, 3), (7, 11, 4), (8, 3, 2)];
+    requests.extend(more.map(|(seed, length, count)| Request {
+        prompt: prompt(seed, length),
+        count,
+        choice: Choice::default(),
+    }));
+    let mut first: Option<BTreeMap<usize, Answer>> = None;
+    for [rows, seats] in EXTENTS {
+        let limits = Limits { rows, seats, pages: seats * LIMITS.pages_each, ..LIMITS };
+        let Served { model, .. } = build(name, limits).unwrap();
+        let (mut engine, mut answers) = (Engine::new(model, limits), BTreeMap::new());
+        for request in &requests {
+            engine.submit(request.clone()).unwrap();
+        }
+        finish(&mut engine, &mut answers);
+        let first = first.get_or_insert_with(|| answers.clone());
+        for (id, answer) in &answers {
+            same_bits(
+                &format!("{name}, request {id} in steps of {rows} rows and {seats} requests"),
+                answer,
+                &first[id],
+            );
+        }
+    }
+}
+
 macro_rules! models {
-    ($($test:ident $name:literal)*) => {
+    ($($test:ident $extents:ident $name:literal)*) => {
         $(#[test] fn $test() { check($name); })*
+        $(#[test] fn $extents() { check_extents($name); })*
 
         #[test]
         fn every_model_is_tested() {
@@ -113,10 +148,10 @@ macro_rules! models {
 }
 
 models! {
-    llama "llama"
-    mixtral "mixtral"
-    qwen3_moe "qwen3-moe"
-    deepseek_v3 "deepseek-v3"
-    gpt_oss "gpt-oss"
-    qwen3_next "qwen3-next"
+    llama llama_in_steps_of_other_extents "llama"
+    mixtral mixtral_in_steps_of_other_extents "mixtral"
+    qwen3_moe qwen3_moe_in_steps_of_other_extents "qwen3-moe"
+    deepseek_v3 deepseek_v3_in_steps_of_other_extents "deepseek-v3"
+    gpt_oss gpt_oss_in_steps_of_other_extents "gpt-oss"
+    qwen3_next qwen3_next_in_steps_of_other_extents "qwen3-next"
 }

@@ -16,6 +16,8 @@ pub(crate) struct Batch {
     pub lens: Tensor,
     pub starts: Tensor,
     last: Tensor,
+    /// The first row and the end: all rows as one group.
+    pub whole: Tensor,
     pub limits: Limits,
 }
 
@@ -31,6 +33,7 @@ impl Batch {
             lens: Tensor::from_iter(step.lens.iter().map(|&len| len as u32), device)?,
             starts: Tensor::from_iter(step.starts.iter().map(|&start| start as u32), device)?,
             last: whole(&step.last)?,
+            whole: Tensor::new(&[0, limits.rows as u32], device)?,
             limits,
         })
     }

@@ -8,6 +8,7 @@ use super::attention::Attention;
 use super::batch::{Batch, choose};
 use super::feed_forward::FeedForward;
 use super::latent::Latent;
+use super::matrices::Stored;
 use crate::engine::{Limits, Model, Output, Step};
 
 /// Under the root of every norm.
@@ -89,6 +90,10 @@ pub struct Config {
     pub attends: Attends,
     /// What follows it.
     pub feeds: Feeds,
+    /// What matrices are in the checkpoint.
+    pub stored: Stored,
+    /// For contexts longer than trained on.
+    pub scaling: RopeScaling<'static>,
 }
 
 impl Config {
@@ -136,21 +141,29 @@ impl Decoder {
         limits: Limits,
         device: &candle_core::Device,
     ) -> Result<Decoder> {
-        let source = Source { weights, device: device.clone() };
+        let source = Source { weights, device: device.clone(), stored: config.stored };
+        let frequencies = RopeFrequencies::new(config.turned(), ROPE_BASE, config.scaling).map_err(Error::wrap)?;
         let Config { vocabulary, width, layers, .. } = *config;
         let layer = |at: usize| -> Result<Layer> {
             let name = |part: &str| format!("layers.{at}.{part}");
             let mixer = match config.attends {
-                Attends::Latent { .. } => Mixer::Latent(Latent::new(&source, &name("attention"), config, limits)?),
+                Attends::Latent { .. } => {
+                    Mixer::Latent(Latent::new(&source, &name("attention"), config, limits, frequencies.scores)?)
+                }
                 attends => {
                     let normed = attends == Attends::Normed;
-                    Mixer::Grouped(Attention::new(&source, &name("attention"), config, limits, normed)?)
+                    Mixer::Grouped(Attention::new(
+                        &source,
+                        &name("attention"),
+                        config,
+                        limits,
+                        (normed, frequencies.scores),
+                    )?)
                 }
             };
             let norms = [source.norm(&name("norm"), width)?, source.norm(&name("second_norm"), width)?];
             Ok(Layer { norms, mixer, feed_forward: FeedForward::new(&source, &name("feed_forward"), config)? })
         };
-        let frequencies = RopeFrequencies::new(config.turned(), ROPE_BASE, RopeScaling::None).map_err(Error::wrap)?;
         Ok(Decoder {
             embedding: source.matrix("embedding", &[vocabulary, 1, width])?.squeeze(1)?,
             layers: (0..layers).map(layer).collect::<Result<_>>()?,
@@ -181,7 +194,7 @@ impl Decoder {
             };
             let [y, sum] = add_rms_norm(&x, &mixed, second, EPSILON)?;
             x = sum;
-            added = Some(feed_forward.forward(&y)?);
+            added = Some(feed_forward.forward(&y, batch)?);
         }
         if let Some(added) = added {
             x = (x + added)?;

@@ -5,9 +5,11 @@ mod batch;
 mod decoder;
 mod feed_forward;
 mod latent;
+mod matrices;
 mod plain;
 
 pub use decoder::{Attends, Config, Decoder, Feeds, Mixture};
+pub use matrices::Stored;
 pub use plain::PlainDecoder;
 
 use candle_core::{Device, Result, Tensor};
@@ -19,6 +21,7 @@ use crate::weights::Weights;
 pub(crate) struct Source {
     pub weights: Weights,
     pub device: Device,
+    pub stored: Stored,
 }
 
 impl Source {
