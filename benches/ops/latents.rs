@@ -6,7 +6,7 @@ use std::rc::Rc;
 use rocfire_hal::{DType, Device, Tensor};
 use rocfire_kernels::attention::{PagedInputs, PagedParams, paged_attention};
 use rocfire_kernels::cache::{Cache, CacheMut, Pages};
-use rocfire_kernels::mla::{AbsorbInputs, ExpandInputs, absorb, expand};
+use rocfire_kernels::mla::{AbsorbInputs, ExpandInputs, ExpandWeight, absorb, expand};
 use rocfire_kernels::rope::RopeStyle;
 
 use crate::op::{Error, Make, Op, ROTATION_BYTES, compare, elements, filled, tolerance};
@@ -157,7 +157,7 @@ fn expanded(device: &Device, name: &'static str, rows: usize) -> Result<Op, Erro
             pages: Pages::Table { pages: pages.view(), lens: lens.view() },
             starts: starts.view(),
             keys_most: rows,
-            weight: weight.view(),
+            weight: ExpandWeight::Floats(weight.view()),
         };
         let (mut keys, mut values) = (keys.clone(), values.clone());
         Ok(expand(device.stream(), &inputs, keys.view_mut(), values.view_mut(), None)?)

@@ -38,7 +38,7 @@ pub use cache::{CacheForm, PagedForm, cache_copy, cache_gather, cache_write, pag
 pub use coded_experts::{MatrixCoding, code_matrices, expert_matmul_coded, grouped_matmul_coded};
 pub use delta::{DeltaForm, delta_rule};
 pub use experts::{GroupedEpilogue, combine, expert_matmul, grouped_matmul};
-pub use mla::{absorb, expand};
+pub use mla::{absorb, expand, expand_coded};
 pub use sequences::{CausalConvForm, ScanForm, causal_conv, selective_scan};
 pub use tokens::{
     PenaltyForm, RouteForm, SampleForm, accept, accept_greedy, log_probabilities, penalise, probabilities, route,

@@ -7,6 +7,7 @@ use rocfire_kernels::operators::{self as kernels, CacheForm, PagedForm};
 use rocfire_kernels::quant::Format;
 use rocfire_kernels::rope::RopeStyle;
 
+use crate::CodedMatrices;
 use crate::record::{apply, one, run};
 
 /// Keys and values on pages, as they are or as codes of 8 bits: what a serving engine keeps of each layer. Writing changes its
@@ -274,6 +275,28 @@ impl LatentCache {
         let operator = kernels::expand(self.form(), [rows, of.keys_most], key_channels);
         let outputs = apply(&operator, &self.with(&[weight, of.pages, of.lens, starts]))?;
         let Ok(outputs) = <[_; 2]>::try_from(outputs) else { unreachable!("two outputs were described") };
+        Ok(outputs)
+    }
+
+    /// [`LatentCache::expand`] by codes, to results of `dtype`: those of one matrix, `[1, latent, heads · (key channels + value channels)]`,
+    /// transposed as checkpoints have them. Blocks that share a scale need not know of heads.
+    ///
+    /// # Errors
+    /// As there; heads that do not divide the columns.
+    pub fn expand_coded(
+        &self,
+        of: &Sequences<'_>,
+        (starts, rows): (&Tensor, usize),
+        weight: &CodedMatrices,
+        heads: [usize; 2],
+        dtype: DType,
+    ) -> Result<[Tensor; 2]> {
+        let extents = [rows, of.keys_most];
+        let operator = kernels::expand_coded(self.form(), extents, heads, weight.coding, row_type(dtype)?);
+        let inputs = self.with(&[&weight.codes, &weight.scales, of.pages, of.lens, starts]);
+        let Ok(outputs) = <[_; 2]>::try_from(apply(&operator, &inputs)?) else {
+            unreachable!("two outputs were described")
+        };
         Ok(outputs)
     }
 

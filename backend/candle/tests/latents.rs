@@ -7,9 +7,10 @@ mod oracle;
 use candle_core::DType::{BF16, F16, F32};
 use candle_core::{DType, Device, Tensor};
 use common::gpu;
-use oracle::{CHOSEN, EPSILON, FIXED, HEADS, Layer, ROW, TURNED, near, slot};
+use oracle::{CHOSEN, EPSILON, FIXED, HEADS, Layer, ROW, TURNED, decoded, near, slot};
 use rocfire_candle::{
-    AbsorbInputs, LatentCache, PagedParams, RopeFrequencies, RopeScaling, RopeStyle, Sequences, rope_tables,
+    AbsorbInputs, CodedMatrices, Format, LatentCache, MatrixCoding, PagedParams, RopeFrequencies, RopeScaling,
+    RopeStyle, ScaleKind, Sequences, rope_tables,
 };
 
 const LATENT: usize = 512;
@@ -122,5 +123,29 @@ fn queries_are_absorbed_and_rows_written_and_expanded() {
         let (keys, values) = (read(&keys), read(&values));
         let held = [8, 9, 20, 21].map(|slot| &rows[slot * ROW..][..ROW]);
         layer.check_expanded(&format!("{dtype:?}"), &held, [&keys, &values], tolerance);
+
+        // The same matrix in codes: either way round the numbers are those of the codes.
+        let [of_n, of_k] = oracle::BLOCK;
+        for is_transposed in [true, false] {
+            let (format, kind) = (Format::E4M3, ScaleKind::F32);
+            let coding = MatrixCoding { format, block: [of_k, of_n], kind, is_transposed };
+            let by_latent = matrix_there.reshape((1, HEADS * 2 * FIXED, LATENT)).unwrap().transpose(1, 2).unwrap();
+            let coded = CodedMatrices::of(&by_latent, coding).unwrap();
+            let by_output = |x: &Tensor| if is_transposed { x.clone() } else { x.transpose(1, 2).unwrap() };
+            let codes = by_output(&coded.codes).flatten_all().unwrap().to_vec1().unwrap();
+            let scales = by_output(&coded.scales).flatten_all().unwrap().to_vec1().unwrap();
+            // As their type has them.
+            let matrix = Tensor::new(decoded(&codes, &scales), &Device::Cpu).unwrap().to_dtype(dtype).unwrap();
+            let matrix: Vec<f32> = matrix.to_dtype(F32).unwrap().to_vec1().unwrap();
+            let layer = Layer { matrix: &matrix, ..layer };
+            let [keys, values] = cache.expand_coded(&of, (&starts, 5), &coded, [HEADS, FIXED], dtype).unwrap();
+            let (keys, values) = (read(&keys), read(&values));
+            layer.check_expanded(&format!("{dtype:?} by codes"), &held, [&keys, &values], tolerance);
+        }
+        let coding = MatrixCoding::new(Format::E4M3, [of_k, of_n]);
+        let two =
+            CodedMatrices::of(&tensor(&numbers(5, 2 * LATENT * FIXED, dtype), &[2, LATENT, FIXED], dtype), coding);
+        let error = cache.expand_coded(&of, (&starts, 5), &two.unwrap(), [1, 8], dtype).unwrap_err().to_string();
+        assert!(error.contains("of one matrix"), "{error}");
     }
 }

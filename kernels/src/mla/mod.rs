@@ -16,7 +16,7 @@ use crate::family::{self, shape};
 use crate::gemm::GemmParams;
 
 pub use absorb::{AbsorbInputs, absorb};
-pub use expand::{ExpandInputs, expand, expand_workspace};
+pub use expand::{ExpandInputs, ExpandWeight, expand, expand_workspace};
 
 /// By our own kernels: a vendor's library chooses its sums by the number of tokens, and a token's bits must not depend on the others.
 fn own_product() -> GemmParams {

@@ -132,7 +132,7 @@ fn expanded(fixture: &Fixture, lens: &[i32], rows: usize, workspace: Option<View
         pages: Pages::Table { pages: table.view(), lens: lens.view() },
         starts: starts.view(),
         keys_most: 2 * BLOCK,
-        weight: weight.view(),
+        weight: ExpandWeight::Floats(weight.view()),
     };
     let stream: &Stream = fixture.device.stream();
     expand(stream, &inputs, keys.view_mut(), values.view_mut(), workspace)?;

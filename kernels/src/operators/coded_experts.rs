@@ -53,12 +53,40 @@ impl MatrixCoding {
     }
 
     /// N of codes whose bytes are of this shape, of rows of `k`.
-    fn columns(&self, bytes: &[usize]) -> usize {
+    pub(super) fn columns(&self, bytes: &[usize]) -> usize {
         match (self.is_transposed, bytes) {
             (true, &[_, n, _]) => n,
             (false, &[_, _, bytes]) => bytes * (8 / self.format.bits()),
             _ => 0,
         }
+    }
+
+    /// `multiply` by the only matrix of `codes` the other way round, `[N, K]`: a row for each output.
+    pub(super) fn with_outputs<T>(
+        &self,
+        codes: &Tensor,
+        scales: &Tensor,
+        k: usize,
+        multiply: impl FnOnce(&CodedMatrix<'_>) -> Result<T>,
+    ) -> Result<T> {
+        let by_output = |arg: &'static str, of: &Tensor| -> Result<Layout> {
+            let &[1, rows, columns] = of.shape() else {
+                return Err(shape("coded_matrix", arg, "of one matrix, [1, .., ..]", format!("{:?}", of.shape())));
+            };
+            let layout = of.layout().reshape(&[rows, columns]).expect("an axis of one matrix is left out");
+            Ok(if self.is_transposed { layout } else { layout.swap(0, 1)? })
+        };
+        let words = codes.view().with_layout(by_output("codes", codes)?)?;
+        let scales = scales.view().with_layout(by_output("scales", scales)?)?;
+        let n = self.columns(codes.shape());
+        let layout = match (self.format.bits(), self.is_transposed) {
+            (8, _) => CodeLayout::bytes(self.format),
+            (_, true) => CodeLayout::packed(self.format, 1, k),
+            (_, false) => CodeLayout::packed(self.format, 0, n),
+        };
+        let block = [self.block[1].min(n.max(1)), self.block[0].min(k.max(1))];
+        let scales = Scales { view: scales, kind: self.kind, block: &block, global: None };
+        multiply(&CodedMatrix { words, layout: &layout, scales: Some(&scales) })
     }
 
     /// `multiply` by the matrices `[experts, K, N]`.

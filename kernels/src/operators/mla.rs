@@ -1,11 +1,12 @@
 //! What stands around a cache of latents, as values.
 
 use rocfire_fusion::{Scalar, eager};
-use rocfire_hal::{Stream, Tensor};
+use rocfire_hal::{DType, Stream, Tensor};
 
-use super::{CacheForm, Operator, Spec, packed, with_rows};
+use super::{CacheForm, MatrixCoding, Operator, Spec, packed, with_rows};
+use crate::Result;
 use crate::cache::Pages;
-use crate::mla::{AbsorbInputs, ExpandInputs, absorb as launch_absorb, expand as launch_expand};
+use crate::mla::{AbsorbInputs, ExpandInputs, ExpandWeight, absorb as launch_absorb, expand as launch_expand};
 use crate::rope::RopeStyle;
 
 /// Queries of absorbed MLA, and their tokens' rows written into the cache, as [`launch_absorb`]; with `epsilon` latents are normed.
@@ -63,13 +64,52 @@ pub fn expand(form: CacheForm, [rows, keys_most]: [usize; 2], key_channels: usiz
     };
     let names = form.names(&["weight", "pages", "lens", "starts"]);
     Operator::new("expand", &names, outputs, move |stream, inputs, outputs| {
-        let rest = &inputs[count + 1..];
-        let (pages, lens, starts) = (with_rows(&rest[0])?, packed(&rest[1])?, packed(&rest[2])?);
-        let pages = Pages::Table { pages: pages.view(), lens: lens.view() };
-        let [keys, values] = outputs else { unreachable!("two outputs were described") };
-        eager::fill(keys.view_mut(), Scalar::Int(0))?;
-        let (cache, weight) = (form.cache(inputs)?, inputs[count].view());
-        let read = ExpandInputs { cache, pages, starts: starts.view(), keys_most, weight };
-        launch_expand(stream, &read, keys.view_mut(), values.view_mut(), None)
+        let weight = ExpandWeight::Floats(inputs[count].view());
+        expand_by(stream, form, inputs, &inputs[count + 1..], (weight, keys_most), outputs)
     })
+}
+
+/// [`expand()`] by a matrix of codes, to results of `dtype`.
+///
+/// # Inputs
+/// As there, but in the weight's place its codes and scales as [`code_matrices`](super::code_matrices) gives them of one matrix, `[1, latent,
+/// heads · (key channels + value channels)]`; transposed it is as checkpoints have it. `heads` divide its columns.
+pub fn expand_coded(
+    form: CacheForm,
+    [rows, keys_most]: [usize; 2],
+    [heads, key_channels]: [usize; 2],
+    coding: MatrixCoding,
+    dtype: DType,
+) -> Operator {
+    let count = form.count();
+    let outputs = move |inputs: &[Spec]| {
+        let turned = inputs[0].shape.last().copied().unwrap_or(0).saturating_sub(form.latent.unwrap_or(0));
+        let channels = coding.columns(&inputs[count].shape) / heads.max(1);
+        let of = |channels| Spec::new([rows, heads, channels], dtype);
+        vec![of(key_channels + turned), of(channels.saturating_sub(key_channels))]
+    };
+    let names = form.names(&["codes", "scales", "pages", "lens", "starts"]);
+    Operator::new("expand_coded", &names, outputs, move |stream, inputs, outputs| {
+        let (codes, scales) = (&inputs[count], &inputs[count + 1]);
+        coding.with_outputs(codes, scales, form.latent.unwrap_or(0), |weight| {
+            let weight = ExpandWeight::Coded(*weight);
+            expand_by(stream, form, inputs, &inputs[count + 2..], (weight, keys_most), outputs)
+        })
+    })
+}
+
+fn expand_by(
+    stream: &Stream,
+    form: CacheForm,
+    inputs: &[Tensor],
+    of: &[Tensor],
+    (weight, keys_most): (ExpandWeight<'_>, usize),
+    outputs: &mut [Tensor],
+) -> Result<()> {
+    let (pages, lens, starts) = (with_rows(&of[0])?, packed(&of[1])?, packed(&of[2])?);
+    let pages = Pages::Table { pages: pages.view(), lens: lens.view() };
+    let [keys, values] = outputs else { unreachable!("two outputs were described") };
+    eager::fill(keys.view_mut(), Scalar::Int(0))?;
+    let read = ExpandInputs { cache: form.cache(inputs)?, pages, starts: starts.view(), keys_most, weight };
+    launch_expand(stream, &read, keys.view_mut(), values.view_mut(), None)
 }

@@ -177,13 +177,13 @@ pub fn drawn(draw: &mut Draw<'_>) -> Case {
 }
 
 /// What the codes of a format stand for, of those that are numbers of up to 16: sums of these stay in the range of f16.
-fn numbers(format: Format) -> Vec<(u32, f64)> {
+pub(super) fn numbers(format: Format) -> Vec<(u32, f64)> {
     let bits = format.bits();
     (0..1u32 << bits).filter_map(|code| number(format, code).map(|value| (code, value))).collect()
 }
 
 /// The number of a code; none for what is no number, and for those beyond 16.
-fn number(format: Format, code: u32) -> Option<f64> {
+pub(super) fn number(format: Format, code: u32) -> Option<f64> {
     let bits = format.bits() as u32;
     let value = if format.is_int() {
         f64::from(((code << (32 - bits)) as i32) >> (32 - bits))

@@ -3,11 +3,12 @@
 use rocfire_fusion::eager::copy_into;
 use rocfire_hal::{DType, Layout, Stream, Tensor};
 use rocfire_kernels::cache::{Cache, CacheLayout, CacheMut, LatentCodes};
-use rocfire_kernels::mla::{AbsorbInputs, ExpandInputs, absorb, expand};
-use rocfire_kernels::quant::Format;
+use rocfire_kernels::mla::{AbsorbInputs, ExpandInputs, ExpandWeight, absorb, expand};
+use rocfire_kernels::quant::{self, CodeLayout, CodedMatrix, Format, ScaleKind};
 use rocfire_kernels::rope::RopeStyle;
 
 use super::cache::{Form, Scales, page_arrays, page_numbers, pages_of};
+use super::grouped_codes::{number, numbers};
 use super::{Call, Case, Failure};
 use crate::data::{Array, Placement};
 use crate::oracle::dot;
@@ -234,15 +235,63 @@ struct Expanded {
     block: usize,
     codes: Option<(Format, Scales)>,
     is_list: bool,
+    weight: Option<Weight>,
+}
+
+/// Codes of the matrix, a row for each output.
+#[derive(Clone, Copy, Debug)]
+struct Weight {
+    format: Format,
+    /// Outputs and channels of a latent that share a scale.
+    block: [usize; 2],
+    kind: ScaleKind,
+}
+
+impl Weight {
+    fn layout(&self, latent: usize) -> CodeLayout {
+        match self.format.bits() {
+            8 => CodeLayout::bytes(self.format),
+            _ => CodeLayout::packed(self.format, 1, latent),
+        }
+    }
+
+    /// Codes and scales of so many outputs.
+    fn arrays(&self, outputs: usize, latent: usize) -> [Array; 2] {
+        let (layout, all) = (self.layout(latent), numbers(self.format));
+        let (per, shape) = (layout.per_word(DType::U8), layout.words_shape(&[outputs, latent], DType::U8));
+        let code = |at: usize| all[(at * 7 + at / latent * 5 + at % latent / 32) % all.len()].0;
+        let word = |at: usize| f64::from((0..per).map(|i| code(at * per + i) << (i * self.format.bits())).sum::<u32>());
+        let grid = [outputs.div_ceil(self.block[0]), latent.div_ceil(self.block[1])];
+        let scale = |at: usize| match self.kind {
+            ScaleKind::E8M0 => 119.0 + (at % 5) as f64,
+            _ => (1 + at % 13) as f64 / 64.0,
+        };
+        let scales = (0..grid[0] * grid[1]).map(scale).collect();
+        let words = (0..shape[0] * shape[1]).map(word).collect();
+        [Array::new(&shape, DType::U8, words), Array::new(&grid, self.kind.dtype(), scales)]
+    }
+
+    /// The number at an output and a channel, as the type of the results has it.
+    fn number(&self, dtype: DType, [words, scales]: [&Array; 2], [output, channel]: [usize; 2], latent: usize) -> f64 {
+        let (bits, per) = (self.format.bits(), self.layout(latent).per_word(DType::U8));
+        let at = output * latent + channel;
+        let code = words.values[at / per] as u32 >> (at % per * bits) & ((1 << bits) - 1);
+        let scale = scales.values[output / self.block[0] * latent.div_ceil(self.block[1]) + channel / self.block[1]];
+        let scale = if self.kind == ScaleKind::E8M0 { 2f64.powf(scale - 127.0) } else { scale };
+        let number = number(self.format, code).expect("the codes were taken from those that are numbers");
+        Array::new(&[1], dtype, vec![number * scale]).values[0]
+    }
 }
 
 const SMALL: Expanded =
-    Expanded { lens: &[5], heads: 2, channels: [24, 32, 16, 40], block: 16, codes: None, is_list: false };
+    Expanded { lens: &[5], heads: 2, channels: [24, 32, 16, 40], block: 16, codes: None, is_list: false, weight: None };
+/// As DeepSeek-V3's checkpoints have it.
+const BLOCKS: Weight = Weight { format: Format::E4M3, block: [128, 128], kind: ScaleKind::F32 };
 /// DeepSeek's.
 const LARGE: Expanded = Expanded { heads: 3, channels: [128, 128, 64, 512], block: 64, ..SMALL };
 
 /// A row, none, a prime, sequences around a wave and pages.
-const EXPANDED: [Expanded; 8] = [
+const EXPANDED: [Expanded; 12] = [
     Expanded { lens: &[1], heads: 1, channels: [8, 8, 8, 8], block: 1, ..SMALL },
     Expanded { lens: &[0, 0], ..SMALL },
     Expanded { lens: &[37, 0, 1], is_list: true, ..SMALL },
@@ -251,6 +300,16 @@ const EXPANDED: [Expanded; 8] = [
     Expanded { lens: &[70, 3], ..LARGE },
     Expanded { lens: &[20], codes: Some((Format::E4M3, Scales::Tensor)), ..LARGE },
     Expanded { lens: &[20, 2], codes: Some((Format::I8, Scales::Token)), ..SMALL },
+    // Matrices of codes: by blocks that are no head's own, of heads, by row, microscaled.
+    Expanded { lens: &[7, 0, 12], heads: 5, weight: Some(BLOCKS), ..SMALL },
+    Expanded { lens: &[70], weight: Some(BLOCKS), codes: Some((Format::E4M3, Scales::Tensor)), ..LARGE },
+    Expanded { lens: &[33], weight: Some(Weight { block: [1, 40], ..BLOCKS }), ..SMALL },
+    Expanded {
+        lens: &[3, 300],
+        channels: [24, 32, 16, 64],
+        weight: Some(Weight { format: Format::E2M1, block: [1, 32], kind: ScaleKind::E8M0 }),
+        ..SMALL
+    },
 ];
 
 impl Expanded {
@@ -264,6 +323,15 @@ impl Expanded {
     fn oracle(&self, dtype: DType, inputs: &[Array]) -> Vec<Vec<f64>> {
         let ([fixed, of_value, turned, latent], form) = (self.channels, self.form());
         let numbers = page_numbers(&form, self.lens);
+        let matrix: Vec<f64> = match self.weight {
+            None => inputs[0].values.clone(),
+            Some(weight) => {
+                let coded = [&inputs[0], inputs.last().expect("scales come last")];
+                let outputs = self.heads * (fixed + of_value);
+                let at = |at: usize| weight.number(dtype, coded, [at / latent, at % latent], latent);
+                (0..outputs * latent).map(at).collect()
+            }
+        };
         let (mut keys, mut values) = (Vec::new(), Vec::new());
         for (sequence, &len) in self.lens.iter().enumerate() {
             for key in 0..len {
@@ -278,7 +346,7 @@ impl Expanded {
                 for head in 0..self.heads {
                     let product = |channel: usize| {
                         let first = (head * (fixed + of_value) + channel) * latent;
-                        dot(row[..latent].iter().zip(&inputs[0].values[first..]).map(|(&a, &b)| (a, b)))
+                        dot(row[..latent].iter().zip(&matrix[first..]).map(|(&a, &b)| (a, b)))
                     };
                     keys.extend((0..fixed).map(product));
                     keys.extend(&row[latent..]);
@@ -297,12 +365,28 @@ fn expanded(dtype: DType, of: Expanded) -> Case {
     let starts = 2 + usize::from(of.codes.is_some());
     let launch = move |stream: &Stream, inputs: &[Tensor], outputs: &mut [Tensor]| -> Result<(), Failure> {
         let codes = of.codes.map(|(format, _)| LatentCodes { format, scales: inputs[2].view() });
+        let (scales, others) = match of.weight {
+            None => (None, inputs),
+            Some(_) => inputs.split_last().map(|(scales, others)| (Some(scales), others)).ok_or("scales come last")?,
+        };
+        let (layout, block) = (of.weight.map(|weight| weight.layout(latent)), of.weight.map(|weight| weight.block));
+        let scales = of.weight.zip(scales).zip(block.as_ref()).map(|((weight, scales), block)| quant::Scales {
+            view: scales.view(),
+            kind: weight.kind,
+            block,
+            global: None,
+        });
         let read = ExpandInputs {
             cache: Cache::latent(inputs[1].view(), latent, codes)?,
-            pages: pages_of(&inputs[starts + 1..]),
+            pages: pages_of(&others[starts + 1..]),
             starts: inputs[starts].view(),
             keys_most: most,
-            weight: inputs[0].view(),
+            weight: match &layout {
+                None => ExpandWeight::Floats(inputs[0].view()),
+                Some(layout) => {
+                    ExpandWeight::Coded(CodedMatrix { words: inputs[0].view(), layout, scales: scales.as_ref() })
+                }
+            },
         };
         let [keys, values] = outputs else { unreachable!("two outputs are asked for below") };
         Ok(expand(stream, &read, keys.view_mut(), values.view_mut(), None)?)
@@ -314,18 +398,22 @@ fn expanded(dtype: DType, of: Expanded) -> Case {
         Some(*at as f64)
     });
     let firsts: Vec<f64> = std::iter::once(0.0).chain(firsts).collect();
-    let mut inputs = vec![
-        Array::random(&[heads, fixed + of_value, latent], dtype, 1),
-        Array::new(&shape, of_cache[0].dtype, of_cache[0].values.clone()),
-    ];
+    let [matrix, scales] = match of.weight {
+        None => [Some(Array::random(&[heads, fixed + of_value, latent], dtype, 1)), None],
+        Some(weight) => weight.arrays(heads * (fixed + of_value), latent).map(Some),
+    };
+    let mut inputs: Vec<Array> = matrix.into_iter().collect();
+    inputs.extend([Array::new(&shape, of_cache[0].dtype, of_cache[0].values.clone())]);
     inputs.extend(of.codes.map(|_| of_cache[2].clone()));
     inputs.push(Array::new(&[firsts.len()], DType::I32, firsts));
     inputs.extend(page_arrays(&form, of.lens, of.is_list));
+    inputs.extend(scales);
     let inputs = inputs.into_iter().map(|array| (array, Placement::Contiguous)).collect();
     let outputs = vec![(vec![rows, heads, fixed + turned], dtype), (vec![rows, heads, of_value], dtype)];
     let call = Call { inputs, outputs, launch, oracle: move |inputs: &[Array]| of.oracle(dtype, inputs) };
     let flops = 2.0 * (rows * heads * (fixed + of_value) * latent) as f64;
     let list = if of.is_list { " by lists" } else { "" };
-    let name = format!("{:?} {heads}x({fixed}+{turned}, {of_value}) of {}{list}", of.lens, form.name());
+    let weight = of.weight.map_or(String::new(), |Weight { format, block, .. }| format!(" by {format:?} {block:?}"));
+    let name = format!("{:?} {heads}x({fixed}+{turned}, {of_value}) of {}{list}{weight}", of.lens, form.name());
     Case::new("expand", dtype, name, flops, call).summing(latent)
 }

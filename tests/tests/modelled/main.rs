@@ -22,7 +22,7 @@ use rocfire_kernels::gate::{Activation, GateParams, gate};
 use rocfire_kernels::gemm::{GemmGroups, GemmParams, gemm};
 use rocfire_kernels::hadamard::hadamard;
 use rocfire_kernels::loss::{CrossEntropy, cross_entropy};
-use rocfire_kernels::mla::{AbsorbInputs, ExpandInputs, absorb, expand};
+use rocfire_kernels::mla::{AbsorbInputs, ExpandInputs, ExpandWeight, absorb, expand};
 use rocfire_kernels::norm::{NormGradients, NormKind, NormParams, norm, norm_backward};
 use rocfire_kernels::quant::{
     CodeLayout, CodedMatrix, CodedRows, Format, Granularity, MxRounding, Preshuffled, PreshuffledRows, RowCodes,
@@ -444,7 +444,7 @@ fn expanded(device: &Device) -> Outcome {
         pages: Pages::Table { pages: table.view(), lens: lens.view() },
         starts: starts.view(),
         keys_most: PAGED[1],
-        weight: weight.view(),
+        weight: ExpandWeight::Floats(weight.view()),
     };
     Ok(expand(device.stream(), &inputs, keys.view_mut(), values.view_mut(), None)?)
 }

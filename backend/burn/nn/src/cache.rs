@@ -5,7 +5,7 @@ use burn::tensor::{DType, Device, Int, Tensor};
 use rocfire_burn::custom::operators::{self, CacheForm, CacheLayout, Format, PagedForm, PagedParams, ScaleRule};
 
 use crate::dispatch::is_ours;
-use crate::{RotaryEncoding, one, run};
+use crate::{CodedMatrices, RotaryEncoding, one, run};
 
 /// Keys and values on pages, as they are or as codes of 8 bits with a scale for each token and head: what a serving engine keeps of
 /// each layer.
@@ -249,6 +249,27 @@ impl LatentCache {
         let others = [weight.into_dispatch(), indices(of.pages), indices(of.lens), indices(starts)];
         let inputs = self.0.parts.iter().cloned().chain(others).collect();
         let outputs = run(operator, inputs).expect("expand: every tensor must be on the cache's device");
+        let Ok([keys, values]) = <[_; 2]>::try_from(outputs) else { unreachable!("two outputs were described") };
+        [Tensor::from_dispatch(keys), Tensor::from_dispatch(values)]
+    }
+
+    /// [`LatentCache::expand`] by codes, to results of `dtype`: those of one matrix, `[1, latent, heads · (key channels + value channels)]`,
+    /// transposed as checkpoints have them. Blocks that share a scale need not know of heads.
+    ///
+    /// # Panics
+    /// As [`KvCache::write`]; for heads that do not divide the columns.
+    pub fn expand_coded(
+        &self,
+        of: Sequences,
+        (starts, rows): (Tensor<1, Int>, usize),
+        weight: &CodedMatrices,
+        heads: [usize; 2],
+        dtype: DType,
+    ) -> [Tensor<3>; 2] {
+        let operator = operators::expand_coded(self.0.form, [rows, of.keys_most], heads, weight.coding, dtype);
+        let others = [indices(of.pages), indices(of.lens), indices(starts)];
+        let inputs = self.0.parts.iter().cloned().chain(weight.inputs()).chain(others).collect();
+        let outputs = run(operator, inputs).expect("expand_coded: every tensor must be on the cache's device");
         let Ok([keys, values]) = <[_; 2]>::try_from(outputs) else { unreachable!("two outputs were described") };
         [Tensor::from_dispatch(keys), Tensor::from_dispatch(values)]
     }

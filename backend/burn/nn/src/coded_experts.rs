@@ -53,7 +53,7 @@ impl CodedMatrices {
     }
 
     /// Codes and scales, for an operator.
-    fn inputs(&self) -> [burn::backend::DispatchTensor; 2] {
+    pub(crate) fn inputs(&self) -> [burn::backend::DispatchTensor; 2] {
         let scales = self.scales.as_ref().map(|scales| scales.val().detach().into_dispatch());
         let scales = scales.or_else(|| self.bytes.as_ref().map(|bytes| bytes.val().into_dispatch()));
         [self.codes.val().into_dispatch(), scales.expect("codes have scales of one kind")]

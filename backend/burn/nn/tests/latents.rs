@@ -4,10 +4,11 @@
 mod oracle;
 
 use burn::tensor::{DType, Device, Int, Tensor, TensorData};
-use oracle::{CHOSEN, EPSILON, FIXED, HEADS, Layer, ROW, TURNED, near, slot};
+use oracle::{CHOSEN, EPSILON, FIXED, HEADS, Layer, ROW, TURNED, decoded, near, slot};
 use rocfire_burn::RocmDevice;
 use rocfire_burn_nn::{
-    AbsorbInputs, LatentCache, PagedParams, RopeFrequencies, RopeScaling, RopeStyle, RotaryEncoding, Sequences,
+    AbsorbInputs, CodedMatrices, Format, LatentCache, MatrixCoding, PagedParams, RopeFrequencies, RopeScaling,
+    RopeStyle, RotaryEncoding, ScaleKind, Sequences,
 };
 
 const LATENT: usize = 128;
@@ -120,10 +121,25 @@ fn queries_are_absorbed_and_rows_written_and_expanded() {
             let want = layer.row(token, position);
             near(&format!("{dtype:?} row of {token}"), &rows[row * ROW..][..ROW], &want, tolerance);
         }
-        let [keys, values] = cache.expand(of, starts(), 5, matrix_there, FIXED);
+        let [keys, values] = cache.expand(of.clone(), starts(), 5, matrix_there.clone(), FIXED);
         assert_eq!((keys.dims(), values.dims()), ([5, HEADS, FIXED + TURNED], [5, HEADS, FIXED]));
         let (keys, values) = (read(keys), read(values));
         let held: Vec<&[f64]> = rows.chunks(ROW).collect();
         layer.check_expanded(&format!("{dtype:?}"), &held, [&keys, &values], tolerance);
+
+        // The same matrix in codes.
+        let [of_n, of_k] = oracle::BLOCK;
+        let (format, kind) = (Format::E4M3, ScaleKind::F32);
+        let coding = MatrixCoding { format, block: [of_k, of_n], kind, is_transposed: true };
+        let by_latent = matrix_there.reshape([1, HEADS * 2 * FIXED, LATENT]).swap_dims(1, 2);
+        let coded = CodedMatrices::of(by_latent, coding).unwrap();
+        let codes = coded.codes.val().into_data().convert::<u8>().try_into_vec::<u8>().unwrap();
+        let scales = coded.scales.as_ref().unwrap().val().into_data().try_into_vec::<f32>().unwrap();
+        // As their type has them.
+        let matrix = read(tensor(decoded(&codes, &scales), [HEADS * 2 * FIXED, LATENT], dtype));
+        let matrix: Vec<f32> = matrix.into_iter().map(|x| x as f32).collect();
+        let layer = Layer { matrix: &matrix, ..layer };
+        let [keys, values] = cache.expand_coded(of, (starts(), 5), &coded, [HEADS, FIXED], dtype);
+        layer.check_expanded(&format!("{dtype:?} by codes"), &held, [&read(keys), &read(values)], tolerance);
     }
 }

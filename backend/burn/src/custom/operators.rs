@@ -32,6 +32,20 @@ use super::{CustomGradient, CustomKernel, CustomOps, CustomTensor, Saved, Tensor
 use crate::convert::{to_burn, to_hal, to_shape};
 use crate::error::OrPanic;
 
+/// [`operators::expand_coded`] into a type of Burn's.
+///
+/// # Panics
+/// For a quantised type.
+pub fn expand_coded(
+    form: CacheForm,
+    extents: [usize; 2],
+    heads: [usize; 2],
+    coding: MatrixCoding,
+    to: DType,
+) -> Operator {
+    operators::expand_coded(form, extents, heads, coding, to_hal(to).or_panic())
+}
+
 /// [`operators::product`] into a type of Burn's.
 ///
 /// # Panics
