@@ -133,15 +133,18 @@ impl KvCache {
         slopes: Option<&Tensor>,
         sinks: Option<&Tensor>,
     ) -> Result<Tensor> {
-        attend(self.form(), self.with(&[]), q, of, params, [slopes, sinks])
+        attend(self.form(), self.with(&[]), (q, None), of, params, [slopes, sinks])
     }
 }
+
+/// Queries, and where they are codes their scale, their format and the type of the result.
+type Asked<'a> = (&'a Tensor, Option<(&'a Tensor, Format, DType)>);
 
 /// Attention over the tensors of a cache.
 fn attend(
     cache: CacheForm,
     tensors: Vec<&Tensor>,
-    q: &Tensor,
+    (q, codes): Asked<'_>,
     of: &Sequences<'_>,
     params: PagedParams,
     [slopes, sinks]: [Option<&Tensor>; 2],
@@ -154,8 +157,10 @@ fn attend(
         has_slopes: slopes.is_some(),
         has_sinks: sinks.is_some(),
         by_slots: false,
+        q_codes: codes.map(|(_, format, dtype)| Ok::<_, candle_core::Error>((format, row_type(dtype)?))).transpose()?,
     };
-    let others = [Some(of.pages), Some(of.lens), of.queries.map(|(starts, _)| starts), slopes, sinks];
+    let scale = codes.map(|(scale, ..)| scale);
+    let others = [Some(of.pages), Some(of.lens), of.queries.map(|(starts, _)| starts), slopes, sinks, scale];
     let inputs: Vec<&Tensor> = std::iter::once(q).chain(tensors).chain(others.into_iter().flatten()).collect();
     one(&kernels::paged_attention(form), &inputs)
 }
@@ -189,7 +194,7 @@ fn row_type(dtype: DType) -> Result<rocfire_hal::DType> {
         DType::F32 => Ok(rocfire_hal::DType::F32),
         DType::F16 => Ok(rocfire_hal::DType::F16),
         DType::BF16 => Ok(rocfire_hal::DType::BF16),
-        other => candle_core::bail!("cache_gather: dtype must be f32, f16 or bf16, got {other:?}"),
+        other => candle_core::bail!("a cache's dtype must be f32, f16 or bf16, got {other:?}"),
     }
 }
 
@@ -332,7 +337,23 @@ impl LatentCache {
         params: PagedParams,
         sinks: Option<&Tensor>,
     ) -> Result<Tensor> {
-        attend(self.form(), self.with(&[]), q, of, params, [None, sinks])
+        attend(self.form(), self.with(&[]), (q, None), of, params, [None, sinks])
+    }
+
+    /// [`LatentCache::attention`] of queries in codes of 8 bits, u8, each times `scale`, f32 of one element; the result is of `dtype`, the
+    /// cache's own where it has no codes.
+    ///
+    /// # Errors
+    /// As there; a format of fewer bits.
+    pub fn attention_of_codes(
+        &self,
+        (q, format): (&Tensor, Format),
+        scale: &Tensor,
+        dtype: DType,
+        of: &Sequences<'_>,
+        params: PagedParams,
+    ) -> Result<Tensor> {
+        attend(self.form(), self.with(&[]), (q, Some((scale, format, dtype))), of, params, [None; 2])
     }
 
     /// Attention of queries, as [`LatentCache::attention`] has them, to the rows that are chosen for each: `slots`, u32 or i32 `[tokens, most]`,

@@ -7,7 +7,7 @@ mod oracle;
 use candle_core::DType::{BF16, F16, F32};
 use candle_core::{DType, Device, Tensor};
 use common::gpu;
-use oracle::{CHOSEN, EPSILON, FIXED, HEADS, Layer, ROW, TURNED, decoded, near, slot};
+use oracle::{CHOSEN, EPSILON, FIXED, HEADS, Layer, ROW, TURNED, decoded, e4m3, near, slot};
 use rocfire_candle::{
     AbsorbInputs, CodedMatrices, Format, LatentCache, MatrixCoding, PagedParams, RopeFrequencies, RopeScaling,
     RopeStyle, ScaleKind, Sequences, rope_tables,
@@ -147,5 +147,19 @@ fn queries_are_absorbed_and_rows_written_and_expanded() {
             CodedMatrices::of(&tensor(&numbers(5, 2 * LATENT * FIXED, dtype), &[2, LATENT, FIXED], dtype), coding);
         let error = cache.expand_coded(&of, (&starts, 5), &two.unwrap(), [1, 8], dtype).unwrap_err().to_string();
         assert!(error.contains("of one matrix"), "{error}");
+
+        // Queries of codes are those of their numbers, bit for bit.
+        let codes: Vec<u8> = (0..2 * HEADS * ROW).map(|at| (at * 37 % 0x50 + at % 2 * 0x80) as u8).collect();
+        let shape = [2, HEADS, ROW];
+        let scale = Tensor::new(&[0.25_f32], &device).unwrap();
+        let q: Vec<f32> = codes.iter().map(|&code| e4m3(code) * 0.25).collect();
+        let mut params = PagedParams::default();
+        params.scale = Some(0.3);
+        let want = cache.attention(&tensor(&q, &shape, dtype), &of, params, None).unwrap();
+        let codes = Tensor::from_vec(codes, &shape, &device).unwrap();
+        let got = cache.attention_of_codes((&codes, Format::E4M3), &scale, dtype, &of, params).unwrap();
+        assert_eq!(read(&got), read(&want), "{dtype:?} asked by codes");
+        let error = cache.attention_of_codes((&codes, Format::I4), &scale, dtype, &of, params).unwrap_err();
+        assert!(error.to_string().contains("q_codes"), "{error}");
     }
 }

@@ -21,7 +21,9 @@ mod tests;
 
 pub use attention::attention;
 pub use attention_backward::{AttentionSaved, attention_backward, attention_backward_sinks};
-pub use paged::{PAGED_VALUE_DEPTH_MAX, PagedInputs, PagedParams, Queries, paged_attention, paged_workspace};
+pub use paged::{
+    PAGED_VALUE_DEPTH_MAX, PagedInputs, PagedParams, Queries, QueryCodes, paged_attention, paged_workspace,
+};
 pub use plain::is_fast;
 pub use problem::{AttentionInputs, AttentionParams, DEPTH_MAX, Dropout, Starts, takes_depth};
 pub(crate) use sources::sources;

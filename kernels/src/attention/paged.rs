@@ -9,6 +9,7 @@ use rocfire_hal::{Buffer, DType, Error, Source, Stream, Tensor, View, ViewMut};
 use crate::Result;
 use crate::cache::{self, Cache, CacheKey, CacheLayout, PageArgs, Pages, PlaneArgs, ScaleArgs};
 use crate::family::{self, BOX_LIMIT, FastDiv, KernelLaunch, Sources, c_type, shape};
+use crate::quant::{CodeLayout, Format, ScaleKind, Scales, dequantise};
 
 use tiles::Tiles;
 
@@ -60,11 +61,30 @@ impl Queries<'_> {
     }
 }
 
+/// What queries of codes stand for.
+#[derive(Clone, Copy, Debug)]
+pub struct QueryCodes<'a> {
+    /// How a code is a number, of 8 bits.
+    pub format: Format,
+    /// The factor of all: f32, one element.
+    pub scale: View<'a>,
+}
+
+impl QueryCodes<'_> {
+    /// Writes the numbers, each rounded to the type of `to`.
+    fn decode(&self, stream: &Stream, codes: View<'_>, to: ViewMut<'_>) -> Result<()> {
+        let scales = Scales { view: self.scale, kind: ScaleKind::F32, block: &[], global: None };
+        dequantise(stream, codes, &CodeLayout::bytes(self.format), Some(&scales), to)
+    }
+}
+
 /// What paged attention reads.
 #[derive(Clone, Copy, Debug)]
 pub struct PagedInputs<'a> {
     /// `[tokens, heads, channels]`, the last axis contiguous: the last queries of each sequence, whose own keys are in the cache.
     pub q: View<'a>,
+    /// Where `q` is codes, u8.
+    pub q_codes: Option<QueryCodes<'a>>,
     /// Which tokens are whose.
     pub queries: Queries<'a>,
     /// Keys and values, of a number of heads that divides that of the queries.
@@ -86,7 +106,8 @@ pub struct PagedInputs<'a> {
 impl<'a> PagedInputs<'a> {
     /// One query for each sequence, no slopes, sinks or bias.
     pub fn new(q: View<'a>, cache: Cache<'a>, pages: Pages<'a>, keys_most: usize) -> PagedInputs<'a> {
-        PagedInputs { q, queries: Queries::Each(1), cache, pages, keys_most, slopes: None, sinks: None, bias: None }
+        let (queries, q_codes) = (Queries::Each(1), None);
+        PagedInputs { q, q_codes, queries, cache, pages, keys_most, slopes: None, sinks: None, bias: None }
     }
 
     fn by_slots(&self) -> bool {
@@ -135,7 +156,8 @@ fn split_of(cache: &Cache<'_>) -> usize {
 /// contiguous; `lse`: `[tokens, heads]`, f32, any strides: the natural logarithm of the sum of exponentials. Tokens of no sequence
 /// are left as they are. `workspace`: f32, contiguous, at least [`paged_workspace`] elements; `None`: it is allocated.
 /// # Types
-/// f32, f16 or bf16, one for queries, output and cache; a cache of codes with any of them.
+/// f32, f16 or bf16, one for queries, output and cache; a cache of codes with any of them. Queries of codes become those of the output's
+/// type by a launch of its own, in memory of the pool: a row of them is read by as many workgroups as there are splits of its keys.
 /// # Numerics
 /// Products, exponentials and sums in f32; on the matrix unit weights are rounded to the type of `q` before they multiply values.
 /// Keys are cut into splits of 512, of latents 1024, from the sequence's first on, which are added up in order: a
@@ -156,7 +178,23 @@ pub fn paged_attention(
     lse: Option<ViewMut<'_>>,
     workspace: Option<ViewMut<'_>>,
 ) -> Result<()> {
+    let numbers = match &inputs.q_codes {
+        Some(codes) if codes.format.bits() != 8 => {
+            return Err(shape(OP, "q_codes", "a format of 8 bits", format!("{:?}", codes.format)));
+        }
+        Some(_) => Some(Tensor::empty(&stream.device(), inputs.q.shape(), out.dtype())?),
+        None => None,
+    };
+    let (codes, q_codes) = (inputs.q, inputs.q_codes);
+    let inputs = &PagedInputs { q: numbers.as_ref().map_or(codes, Tensor::view), q_codes: None, ..*inputs };
     let call = Call::new(stream, inputs, params, &out, lse.as_ref())?;
+    if let (Some(q_codes), Some(numbers)) = (&q_codes, &numbers) {
+        for output in [Some(out.view()), lse.as_ref().map(|lse| lse.view())].into_iter().flatten() {
+            family::disjoint(OP, "q", &output, &codes)?;
+            family::disjoint(OP, "q_codes", &output, &q_codes.scale)?;
+        }
+        q_codes.decode(stream, codes, numbers.view().writable())?;
+    }
     if call.items == 0 {
         return Ok(());
     }

@@ -5,7 +5,7 @@ use rocfire_hal::{DType, Stream, Tensor};
 
 use super::{Operator, Spec, packed, with_rows};
 use crate::Result;
-use crate::attention::{PagedInputs, PagedParams, Queries, paged_attention as launch_paged_attention};
+use crate::attention::{PagedInputs, PagedParams, Queries, QueryCodes, paged_attention as launch_paged_attention};
 use crate::cache::{self, Cache, CacheCodes, CacheLayout, CacheList, CacheMut, LatentCodes, Pages, ScaleRule};
 use crate::quant::Format;
 
@@ -136,6 +136,8 @@ pub struct PagedForm {
     pub has_sinks: bool,
     /// Whether slots of keys, a row for each token, take the place of pages and lengths.
     pub by_slots: bool,
+    /// Where queries are codes, their format, of 8 bits, and the type of the output.
+    pub q_codes: Option<(Format, DType)>,
 }
 
 /// Attention of the last queries of sequences over a cache on pages, as [`launch_paged_attention`]. Tokens of no sequence are zeros.
@@ -143,11 +145,16 @@ pub struct PagedForm {
 /// # Inputs
 /// `q` `[tokens, heads, channels]`; the cache as the form says; pages `[sequences, most]` and lengths `[sequences]`, i32; starts of
 /// the sequences'
-/// queries `[sequences + 1]`, i32, or in place of all three slots `[tokens, keys_most]`, i32; slopes and sinks `[heads]`, f32, where the form says so. The output is like `q` with the channels
+/// queries `[sequences + 1]`, i32, or in place of all three slots `[tokens, keys_most]`, i32; slopes and sinks `[heads]`, f32, where the form says so; of queries that are codes, u8, the scale, f32, one element. The output is like `q` with the channels
 /// of the
 /// values. There is no gradient.
 pub fn paged_attention(form: PagedForm) -> Operator {
-    let others = [("starts", form.q_most.is_some()), ("slopes", form.has_slopes), ("sinks", form.has_sinks)];
+    let others = [
+        ("starts", form.q_most.is_some()),
+        ("slopes", form.has_slopes),
+        ("sinks", form.has_sinks),
+        ("q_scale", form.q_codes.is_some()),
+    ];
     let others: Vec<_> = others.into_iter().filter_map(|(name, is_there)| is_there.then_some(name)).collect();
     let found: &[&str] = if form.by_slots { &["slots"] } else { &["pages", "lens"] };
     let names = [&["q"], &form.cache.names(found)[..], &others].concat();
@@ -161,6 +168,7 @@ pub fn paged_attention(form: PagedForm) -> Operator {
         };
         let depth = form.cache.latent.or_else(|| of_values(inputs));
         out.shape.last_mut().into_iter().for_each(|last| *last = depth.unwrap_or(0));
+        out.dtype = form.q_codes.map_or(out.dtype, |(_, dtype)| dtype);
         vec![out]
     };
     Operator::new("paged_attention", &names, output, move |stream, inputs, outputs| {
@@ -180,6 +188,7 @@ pub fn paged_attention(form: PagedForm) -> Operator {
             None => Queries::Each(q.shape().first().map_or(0, |tokens| tokens / sequences.max(1))),
         };
         [read.slopes, read.sinks] = [form.has_slopes, form.has_sinks].map(|is_there| is_there.then(&mut next));
+        read.q_codes = form.q_codes.map(|(format, _)| QueryCodes { format, scale: next() });
         if form.q_most.is_some() {
             eager::fill(outputs[0].view_mut(), Scalar::Int(0))?;
         }

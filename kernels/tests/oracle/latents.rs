@@ -15,15 +15,17 @@ fn dot(a: &[f32], b: &[f32]) -> f64 {
 /// Outputs and channels of a latent that share a scale, of codes of the matrix: no head's own.
 pub const BLOCK: [usize; 2] = [24, 48];
 
+/// What a code of OCP's E4M3 stands for.
+pub fn e4m3(code: u8) -> f32 {
+    let (exponent, fraction) = (i32::from(code >> 3 & 15), f32::from(code & 7) / 8.0);
+    let size = if exponent == 0 { fraction / 64.0 } else { (1.0 + fraction) * 2f32.powi(exponent - 7) };
+    if code & 0x80 == 0 { size } else { -size }
+}
+
 /// The matrix that codes of OCP's E4M3 stand for, `[HEADS * 2 * FIXED, LATENT]`, with a scale of each [`BLOCK`].
 pub fn decoded(codes: &[u8], scales: &[f32]) -> Vec<f32> {
-    let number = |code: u8| {
-        let (exponent, fraction) = (i32::from(code >> 3 & 15), f32::from(code & 7) / 8.0);
-        let size = if exponent == 0 { fraction / 64.0 } else { (1.0 + fraction) * 2f32.powi(exponent - 7) };
-        if code & 0x80 == 0 { size } else { -size }
-    };
     let scale = |at: usize| scales[at / LATENT / BLOCK[0] * LATENT.div_ceil(BLOCK[1]) + at % LATENT / BLOCK[1]];
-    codes.iter().enumerate().map(|(at, &code)| number(code) * scale(at)).collect()
+    codes.iter().enumerate().map(|(at, &code)| e4m3(code) * scale(at)).collect()
 }
 
 /// Neighbours turned by angles of a position.

@@ -2,11 +2,12 @@
 //! hides a key, slots in place of pages.
 
 use rocfire_hal::{DType, Stream, Tensor};
-use rocfire_kernels::attention::{PagedInputs, PagedParams, Queries, paged_attention};
+use rocfire_kernels::attention::{PagedInputs, PagedParams, Queries, QueryCodes, paged_attention};
 use rocfire_kernels::cache::{Cache, CacheLayout, LatentCodes, Pages};
 use rocfire_kernels::quant::Format;
 
 use super::cache::{Form, Scales, page_arrays, page_numbers, pages_of};
+use super::grouped_codes::{number, numbers};
 use super::{Call, Case, Failure};
 use crate::data::{Array, Placement};
 use crate::oracle::{dot, sum};
@@ -42,6 +43,8 @@ struct Spec {
     bias: bool,
     /// Whether values are the first channels of keys, in one plane.
     latent: bool,
+    /// Of queries that are codes.
+    q_format: Option<Format>,
 }
 
 const PLAIN: Spec = Spec {
@@ -59,6 +62,7 @@ const PLAIN: Spec = Spec {
     sinks: false,
     bias: false,
     latent: false,
+    q_format: None,
 };
 
 /// MLA, absorbed: every head reads the one row of a key.
@@ -73,7 +77,7 @@ const fn coded(spec: Spec, format: Format, scales: Scales) -> Spec {
 }
 
 /// A key, none, around a page, around a split, many splits; every head size's team, every number of rows.
-const SIZES: [Spec; 58] = [
+const SIZES: [Spec; 61] = [
     Spec { sequences: &[(1, 3), (1, 5)], heads: 2, depths: [8, 8], block: 4, ..PLAIN },
     Spec { sequences: &[(1, 1)], heads: 1, ..PLAIN },
     PLAIN,
@@ -148,9 +152,15 @@ const SIZES: [Spec; 58] = [
     Spec { sequences: &[(1, 1030)], heads: 2, softcap: Some(2.0), depths: [192, 128], found: SLOTS, ..SPARSE },
     coded(Spec { sequences: &[(1, 70), (1, 9)], heads: 24, block: 64, ..SPARSE }, Format::E4M3, Scales::Tensor),
     Spec { sequences: &[(1, 37), (1, 127)], kv_heads: 2, layout: CacheLayout::Packed, found: SLOTS, ..PLAIN },
+    // Queries of codes, by a cache of codes and of floats.
+    coded(Spec { sequences: &[(1, 70), (1, 0)], q_format: Some(Format::E4M3), ..LATENT }, Format::E4M3, Scales::Tensor),
+    Spec { sequences: &[(2, 33)], depths: [192, 128], q_format: Some(Format::E4M3Fnuz), ..LATENT },
+    Spec { sequences: &[(1, 9)], q_format: Some(Format::E5M2), sinks: true, ..PLAIN },
 ];
 
 const TYPES: [DType; 3] = [DType::BF16, DType::F16, DType::F32];
+/// Of queries that are codes, which are up to 16.
+const Q_SCALE: f64 = 0.078125;
 
 pub fn cases() -> Vec<Case> {
     let mut cases = Vec::new();
@@ -241,15 +251,31 @@ impl Spec {
             (self.sinks, " sinks"),
             (self.bias, " bias"),
             (self.latent, " latent"),
+            (self.q_format.is_some(), " asked by codes"),
         ];
         named.iter().filter(|(is_there, _)| *is_there).for_each(|(_, word)| name.push_str(word));
         name
     }
 
+    /// A code's number, times the scale.
+    fn query(&self, dtype: DType, value: f64) -> f64 {
+        let Some(format) = self.q_format else { return value };
+        let number = number(format, value as u32).expect("codes were taken from those that are numbers");
+        Array::new(&[1], dtype, vec![number * Q_SCALE]).values[0]
+    }
+
     /// Queries, then the cache, pages, and what else there is.
     fn inputs(&self, dtype: DType) -> Vec<Array> {
         let form = self.form();
-        let mut inputs = vec![Array::random(&[self.tokens(), self.heads, self.depths[0]], dtype, 1)];
+        let shape = [self.tokens(), self.heads, self.depths[0]];
+        let q = match self.q_format.map(numbers) {
+            None => Array::random(&shape, dtype, 1),
+            Some(all) => {
+                let code = |at: usize| f64::from(all[(at * 37 + at / 64 * 5) % all.len()].0);
+                Array::new(&shape, DType::U8, (0..shape.iter().product()).map(code).collect())
+            }
+        };
+        let mut inputs = vec![q];
         let mut cache = form.arrays(dtype, 50);
         if self.codes.is_none() {
             // What no sequence has is not a number: it is not read, or does not count.
@@ -290,6 +316,7 @@ impl Spec {
             }
             bias
         }));
+        inputs.extend(self.q_format.map(|_| Array::new(&[1], DType::F32, vec![Q_SCALE])));
         inputs
     }
 
@@ -326,7 +353,8 @@ fn oracle(spec: &Spec, dtype: DType, inputs: &[Array], [first_cache, _, others]:
                 for key in least..=place {
                     let row = (token * spec.heads + head) * k_depth;
                     let Some(at) = slots[sequence][key as usize] else { continue };
-                    let product = dot((0..k_depth).map(|d| (inputs[0].values[row + d], element(0, at, d))));
+                    let product =
+                        dot((0..k_depth).map(|d| (spec.query(dtype, inputs[0].values[row + d]), element(0, at, d))));
                     let mut score = product / (k_depth as f64).sqrt();
                     score = spec.softcap.map_or(score, |cap| cap * (score / cap).tanh());
                     score -= slopes.map_or(0.0, |slopes| slopes[head] * (place - key) as f64);
@@ -379,6 +407,8 @@ fn paged(dtype: DType, spec: Spec) -> Case {
         };
         [read.slopes, read.sinks, read.bias] =
             spec.optional(starts + 1).map(|place| place.map(|place| inputs[place].view()));
+        let scale = inputs.last().ok_or("there are inputs")?;
+        read.q_codes = spec.q_format.map(|format| QueryCodes { format, scale: scale.view() });
         let mut params = PagedParams::default();
         (params.softcap, params.window) = (spec.softcap, spec.window);
         let [out, lse] = outputs else { unreachable!("two outputs are asked for below") };

@@ -137,6 +137,17 @@ impl KvCache {
         slopes: Option<Tensor<1>>,
         sinks: Option<Tensor<1>>,
     ) -> Tensor<3> {
+        self.attend((q.into_dispatch(), None), of, params, [slopes, sinks])
+    }
+
+    /// With codes their scale, their format, and the type of the result.
+    fn attend(
+        &self,
+        (q, codes): (DispatchTensor, Option<(Tensor<1>, Format, DType)>),
+        of: Sequences,
+        params: PagedParams,
+        [slopes, sinks]: [Option<Tensor<1>>; 2],
+    ) -> Tensor<3> {
         let form = PagedForm {
             cache: self.form,
             params,
@@ -145,11 +156,13 @@ impl KvCache {
             has_slopes: slopes.is_some(),
             has_sinks: sinks.is_some(),
             by_slots: false,
+            q_codes: codes.as_ref().map(|&(_, format, dtype)| (format, operators::row_type(dtype))),
         };
         let starts = of.queries.map(|(starts, _)| indices(starts));
         let others = [Some(indices(of.pages)), Some(indices(of.lens)), starts];
-        let others = others.into_iter().chain([slopes, sinks].map(|x| x.map(Tensor::into_dispatch))).flatten();
-        let inputs = std::iter::once(q.into_dispatch()).chain(self.parts.iter().cloned()).chain(others).collect();
+        let floats = [slopes, sinks, codes.map(|(scale, ..)| scale)].map(|x| x.map(Tensor::into_dispatch));
+        let others = others.into_iter().chain(floats).flatten();
+        let inputs = std::iter::once(q).chain(self.parts.iter().cloned()).chain(others).collect();
         one(run(operators::paged_attention(form), inputs))
             .expect("paged_attention: every tensor must be on the cache's device")
     }
@@ -299,6 +312,22 @@ impl LatentCache {
     /// As [`KvCache::write`]; for rows of more than 576 channels, latents of more than 512.
     pub fn attention(&self, q: Tensor<3>, of: Sequences, params: PagedParams, sinks: Option<Tensor<1>>) -> Tensor<3> {
         self.0.attention(q, of, params, None, sinks)
+    }
+
+    /// [`LatentCache::attention`] of queries in codes of 8 bits, u8, each times `scale`, f32 `[1]`; the result is of `dtype`, the cache's own
+    /// where it has no codes.
+    ///
+    /// # Panics
+    /// As there; for a format of fewer bits.
+    pub fn attention_of_codes(
+        &self,
+        (q, format): (Tensor<3, Int>, Format),
+        scale: Tensor<1>,
+        dtype: DType,
+        of: Sequences,
+        params: PagedParams,
+    ) -> Tensor<3> {
+        self.0.attend((q.into_dispatch(), Some((scale, format, dtype))), of, params, [None, None])
     }
 
     /// Attention of queries, as [`LatentCache::attention`] has them, to the rows that are chosen for each: `slots`, `[tokens, most]`, in any

@@ -4,7 +4,7 @@
 mod oracle;
 
 use burn::tensor::{DType, Device, Int, Tensor, TensorData};
-use oracle::{CHOSEN, EPSILON, FIXED, HEADS, Layer, ROW, TURNED, decoded, near, slot};
+use oracle::{CHOSEN, EPSILON, FIXED, HEADS, Layer, ROW, TURNED, decoded, e4m3, near, slot};
 use rocfire_burn::RocmDevice;
 use rocfire_burn_nn::{
     AbsorbInputs, CodedMatrices, Format, LatentCache, MatrixCoding, PagedParams, RopeFrequencies, RopeScaling,
@@ -139,7 +139,19 @@ fn queries_are_absorbed_and_rows_written_and_expanded() {
         let matrix = read(tensor(decoded(&codes, &scales), [HEADS * 2 * FIXED, LATENT], dtype));
         let matrix: Vec<f32> = matrix.into_iter().map(|x| x as f32).collect();
         let layer = Layer { matrix: &matrix, ..layer };
-        let [keys, values] = cache.expand_coded(of, (starts(), 5), &coded, [HEADS, FIXED], dtype);
+        let [keys, values] = cache.expand_coded(of.clone(), (starts(), 5), &coded, [HEADS, FIXED], dtype);
         layer.check_expanded(&format!("{dtype:?} by codes"), &held, [&read(keys), &read(values)], tolerance);
+
+        // Queries of codes are those of their numbers, bit for bit.
+        let codes: Vec<u8> = (0..2 * HEADS * ROW).map(|at| (at * 37 % 0x50 + at % 2 * 0x80) as u8).collect();
+        let shape = [2, HEADS, ROW];
+        let q = codes.iter().map(|&code| e4m3(code) * 0.25).collect();
+        let mut params = PagedParams::default();
+        params.scale = Some(0.3);
+        let want = cache.attention(tensor(q, shape, dtype), of.clone(), params, None);
+        let codes = Tensor::<3, Int>::from_data(TensorData::new(codes, shape), (&device(), DType::U8));
+        let scale = tensor(vec![0.25], [1], DType::F32);
+        let got = cache.attention_of_codes((codes, Format::E4M3), scale, dtype, of, params);
+        assert_eq!(read(got), read(want), "{dtype:?} asked by codes");
     }
 }

@@ -32,6 +32,14 @@ use super::{CustomGradient, CustomKernel, CustomOps, CustomTensor, Saved, Tensor
 use crate::convert::{to_burn, to_hal, to_shape};
 use crate::error::OrPanic;
 
+/// A type of Burn's, as forms have it.
+///
+/// # Panics
+/// For a quantised type.
+pub fn row_type(dtype: DType) -> rocfire_hal::DType {
+    to_hal(dtype).or_panic()
+}
+
 /// [`operators::expand_coded`] into a type of Burn's.
 ///
 /// # Panics
