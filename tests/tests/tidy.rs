@@ -48,7 +48,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("peers", &["rocfire-burn"]),
     ("quantised", &["burn-tch", "rocfire-burn"]),
     ("serving", &["burn-tch", "rocfire-burn", "rocfire-burn-nn", "rocfire-candle"]),
-    ("training-steps", &["burn-tch", "rocfire-burn"]),
+    ("training-steps", &["burn-tch", "rocfire-burn", "rocfire-hal"]),
     (
         "rocfire",
         &[

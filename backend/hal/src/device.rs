@@ -271,7 +271,7 @@ impl Device {
     /// # Errors
     /// The driver's own.
     pub fn trim_memory(&self) -> Result<()> {
-        lock(&self.0.pool).trim()
+        self.stream().with_all_put(|| lock(&self.0.pool).trim())
     }
 
     /// The module of a source: loaded, else from a pack, else from the cache on disk, else compiled. For one that is loaded nothing is
@@ -388,11 +388,10 @@ impl Device {
     }
 
     pub(crate) fn pool_allocate(&self, bytes: u64) -> Result<Block> {
-        let mut block = lock(&self.0.pool).allocate(bytes);
+        let mut block = lock(&self.0.pool).allocate(bytes, false);
         if matches!(block, Err(Error::OutOfMemory { .. })) {
-            // Launches that wait hold memory that nobody else holds any more.
-            self.stream().settle_all();
-            block = lock(&self.0.pool).allocate(bytes);
+            // Launches that wait hold memory that nobody else holds any more, or are to use memory that is free by now.
+            block = self.stream().with_all_put(|| lock(&self.0.pool).allocate(bytes, true));
         }
         match block? {
             Some(block) => Ok(block),

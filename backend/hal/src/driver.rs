@@ -217,6 +217,23 @@ pub trait Driver: Send + Sync {
         unreachable!("only called after a recording was begun")
     }
 
+    /// Whether launches that come again cost the host less where [`Driver::launch_graph`] makes one of them.
+    fn replays(&self) -> bool {
+        false
+    }
+
+    /// A graph of launches, each behind the one before, whose arguments are set anew before it is replayed. Nothing runs yet.
+    ///
+    /// # Errors
+    /// The driver's own.
+    ///
+    /// # Safety
+    /// - The kernels live as long as the graph.
+    /// - As [`DriverKernel::launch`], but that addresses need be good only where the graph is replayed.
+    unsafe fn launch_graph(&self, _launches: &[(&dyn DriverKernel, RawLaunch<'_>)]) -> Result<Box<dyn LaunchGraph>> {
+        unreachable!("only called where launches are replayed")
+    }
+
     /// A mark in a stream, after all work so far: where the driver can use one again, that of an event that is no longer needed.
     fn record_event(&self, stream: StreamName, again: Option<Box<dyn DriverEvent>>) -> Result<Box<dyn DriverEvent>>;
 }
@@ -253,6 +270,9 @@ pub trait DriverKernel: Send + Sync {
     /// - `launch.args` is the kernel's argument struct, and what its addresses lead to is live and large enough.
     /// - The grid, block and LDS are within the kernel's and the device's limits.
     unsafe fn launch(&self, launch: &RawLaunch<'_>) -> Result<(), LaunchFailure>;
+
+    /// For [`Driver::launch_graph`], which needs the kernel's own type.
+    fn as_any(&self) -> &dyn std::any::Any;
 }
 
 /// Whether a driver records.
@@ -273,6 +293,24 @@ pub trait DriverGraph: Send + Sync {
     /// # Errors
     /// The driver's own.
     fn launch(&self) -> Result<()>;
+}
+
+/// Launches that are put on the stream together.
+pub trait LaunchGraph: Send + Sync {
+    /// Gives one of them other arguments, by its number; replays that are under way keep theirs. All else of `launch` is as it was.
+    ///
+    /// # Errors
+    /// The driver's own; the graph is of no use any more.
+    fn set(&mut self, number: usize, launch: &RawLaunch<'_>) -> Result<()>;
+
+    /// Puts all of them on the stream.
+    ///
+    /// # Errors
+    /// The driver's own; nothing was put there.
+    ///
+    /// # Safety
+    /// - As [`DriverKernel::launch`], of each.
+    unsafe fn replay(&mut self) -> Result<()>;
 }
 
 /// A mark in a stream.

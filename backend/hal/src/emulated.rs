@@ -223,6 +223,10 @@ impl DriverKernel for EmulatedKernel {
             Err(error) => Err(LaunchFailure::Rejected(translate("launch", error))),
         }
     }
+
+    fn as_any(&self) -> &dyn std::any::Any {
+        self
+    }
 }
 
 pub(crate) fn translate(call: &'static str, error: EmulatorError) -> Error {

@@ -91,6 +91,7 @@ mod pool;
 mod print;
 pub mod profile;
 mod queue;
+pub mod replay;
 mod rocm;
 pub mod round;
 mod staging;

@@ -160,6 +160,11 @@ impl Function {
         self.ready_info().unwrap_or_else(coming)
     }
 
+    /// A number that it has alone, as long as a handle is kept.
+    pub(crate) fn number(&self) -> usize {
+        Arc::as_ptr(&self.0).addr()
+    }
+
     /// Whether two handles are to the same kernel.
     pub(crate) fn same(&self, other: &Function) -> bool {
         Arc::ptr_eq(&self.0, &other.0)

@@ -10,7 +10,9 @@ use rocfire_arch::Arch;
 
 use crate::command::StreamName;
 use crate::compile::KernelInfo;
-use crate::driver::{DeviceInfo, Driver, DriverEvent, DriverKernel, DriverModule, LaunchFailure, RawLaunch};
+use crate::driver::{
+    DeviceInfo, Driver, DriverEvent, DriverKernel, DriverModule, LaunchFailure, LaunchGraph, RawLaunch,
+};
 use crate::host_device::{self, HostEvent};
 use crate::{DriverKind, Error, Result};
 
@@ -113,6 +115,14 @@ impl Driver for Noop {
         self.gemm.as_deref().ok_or("no library was given")
     }
 
+    fn replays(&self) -> bool {
+        true
+    }
+
+    unsafe fn launch_graph(&self, _: &[(&dyn DriverKernel, RawLaunch<'_>)]) -> Result<Box<dyn LaunchGraph>> {
+        Ok(Box::new(NoopLaunches))
+    }
+
     fn record_event(&self, _: StreamName, _: Option<Box<dyn DriverEvent>>) -> Result<Box<dyn DriverEvent>> {
         Ok(Box::new(HostEvent::now()))
     }
@@ -130,10 +140,26 @@ impl DriverModule for NoopModule {
     }
 }
 
+struct NoopLaunches;
+
+impl LaunchGraph for NoopLaunches {
+    fn set(&mut self, _number: usize, _launch: &RawLaunch<'_>) -> Result<()> {
+        Ok(())
+    }
+
+    unsafe fn replay(&mut self) -> Result<()> {
+        Ok(())
+    }
+}
+
 struct NoopKernel;
 
 impl DriverKernel for NoopKernel {
     unsafe fn launch(&self, _launch: &RawLaunch<'_>) -> Result<(), LaunchFailure> {
         Ok(())
+    }
+
+    fn as_any(&self) -> &dyn std::any::Any {
+        self
     }
 }

@@ -222,10 +222,10 @@ impl Pool {
         self.stats.peak_bytes = self.stats.peak_bytes.max(self.stats.live_bytes);
     }
 
-    /// A block of at least `bytes`, which is not 0. Out of memory, what is unused goes back to the driver, and one more
-    /// try is made.
+    /// A block of at least `bytes`, which is not 0. Out of memory, and if it may, it gives back to the driver what is unused, and makes
+    /// one more try: nothing may be waiting then on the host that was to use it.
     /// `None` while a graph is recorded and no free block is large enough.
-    pub fn allocate(&mut self, bytes: u64) -> Result<Option<Block>> {
+    pub fn allocate(&mut self, bytes: u64, may_trim: bool) -> Result<Option<Block>> {
         let wanted = bytes
             .checked_add(self.driver.red_zone_bytes())
             .and_then(|wanted| wanted.checked_next_multiple_of(UNIT_BYTES))
@@ -234,10 +234,10 @@ impl Pool {
         let node = match self.find(arena, wanted) {
             Some(node) => node,
             None if self.capturing => return Ok(None),
-            None => match self.add_segment(arena, wanted, bytes) {
+            None => match self.add_segment(arena, wanted, bytes, may_trim) {
                 Ok(node) => node,
                 // Better among strangers than nowhere.
-                Err(error @ Error::OutOfMemory { .. }) => self.find(1 - arena, wanted).ok_or(error)?,
+                Err(error @ Error::OutOfMemory { .. }) if may_trim => self.find(1 - arena, wanted).ok_or(error)?,
                 Err(error) => return Err(error),
             },
         };
@@ -335,7 +335,7 @@ impl Pool {
     }
 
     /// A new segment with room for a block, as a free node; `requested` is for the message.
-    fn add_segment(&mut self, arena: usize, wanted: u64, requested: u64) -> Result<u32> {
+    fn add_segment(&mut self, arena: usize, wanted: u64, requested: u64, may_trim: bool) -> Result<u32> {
         let comfortable = if wanted <= SMALL_BLOCK_BYTES {
             SMALL_SEGMENT_BYTES
         } else if wanted <= LARGE_BLOCK_BYTES {
@@ -345,7 +345,7 @@ impl Pool {
         };
         let (address, bytes) = match self.take(comfortable, requested) {
             Ok(address) => (address, comfortable),
-            Err(Error::OutOfMemory { .. }) => {
+            Err(Error::OutOfMemory { .. }) if may_trim => {
                 self.trim()?;
                 (self.take(wanted, requested)?, wanted)
             }

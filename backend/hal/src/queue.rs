@@ -272,9 +272,17 @@ impl Stream {
 
     /// Launches everything that waits, for others of its kind or for its kernel.
     pub(crate) fn settle_all(&self) {
+        self.with_all_put(|| ());
+    }
+
+    /// The same, and then something else before another thread's launches.
+    pub(crate) fn with_all_put<R>(&self, then: impl FnOnce() -> R) -> R {
         let mut state = self.lock();
+        state.replays.open();
         self.settle(&mut state);
+        state.replays.close();
         self.drain(&mut state);
+        then()
     }
 
     /// The same where the lock is held.

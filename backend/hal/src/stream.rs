@@ -8,6 +8,7 @@
 mod capture;
 mod collective;
 mod deferred;
+mod replay;
 mod transfer;
 mod vendor;
 
@@ -31,6 +32,7 @@ use crate::log::Level;
 use crate::print::{Printing, show};
 use crate::profile::{Recorder, StartEvent, Timeline, Work};
 use crate::queue::Queue;
+use crate::replay::Replaying;
 use crate::staging::Staging;
 use crate::watch::{KINDS, Sampler};
 use crate::{Buffer, Config, Device, Error, Function, Result};
@@ -62,6 +64,8 @@ pub struct Stream {
     sync: bool,
     /// Whether launches are not made: somebody wants to know which kernels they need.
     plans: bool,
+    /// Whether launches that come again are replayed.
+    replays: bool,
     lds_bytes: u32,
     pub(crate) index: IndexRecord,
     pub(crate) printing: Printing,
@@ -84,6 +88,8 @@ pub(crate) struct State {
     pub(crate) queue: Queue,
     /// Work that waits for its kernels to be compiled.
     deferred: Deferred,
+    /// Launches that may go as a graph.
+    pub(crate) replays: Replaying,
     /// What has reached the driver.
     #[cfg(test)]
     pub(crate) log: Vec<Recorded>,
@@ -120,6 +126,7 @@ impl Stream {
             capture: None,
             queue: Queue::default(),
             deferred: Deferred::default(),
+            replays: Replaying::default(),
             #[cfg(test)]
             log: Vec::new(),
         });
@@ -128,7 +135,22 @@ impl Stream {
         let index = IndexRecord::new(config.check_index);
         let printing = Printing::default();
         let (sync, staging) = (config.sync, Staging::new(Arc::clone(&driver)));
-        Stream { device, driver, sync, plans, lds_bytes, index, printing, launches, sampler, profiled, staging, state }
+        let replays = config.replay && !sync && driver.replays();
+        Stream {
+            device,
+            driver,
+            sync,
+            plans,
+            replays,
+            lds_bytes,
+            index,
+            printing,
+            launches,
+            sampler,
+            profiled,
+            staging,
+            state,
+        }
     }
 
     /// The device.
@@ -184,6 +206,7 @@ impl Stream {
         let mut state = self.lock();
         self.settle(&mut state);
         self.put_arrived(&mut state);
+        self.put_held(&mut state);
     }
 
     pub(crate) fn waits_for_each(&self) -> bool {
@@ -210,11 +233,29 @@ impl Stream {
         unsafe { self.put(state, command, written) }
     }
 
-    /// A launch or copy whose turn it is.
+    /// A launch whose turn it is: held, where others may go with it as a graph.
     ///
     /// # Safety
     /// - As [`Stream::submit`]; its kernel has come.
     unsafe fn put<'m>(
+        &self,
+        state: &mut State,
+        command: &Command<'_>,
+        written: impl Iterator<Item = &'m Arc<Memory>> + Clone,
+    ) -> Result<()> {
+        if self.hold(state, command, written.clone()) {
+            return Ok(());
+        }
+        self.put_held(state);
+        // SAFETY: the caller's duties, passed on.
+        unsafe { self.put_alone(state, command, written) }
+    }
+
+    /// A launch by itself.
+    ///
+    /// # Safety
+    /// - As [`Stream::put`].
+    unsafe fn put_alone<'m>(
         &self,
         state: &mut State,
         command: &Command<'_>,
@@ -314,6 +355,7 @@ impl Stream {
     /// # Safety
     /// - As [`Command::run`], of a command that is no kernel.
     unsafe fn transfer_now(&self, mut state: MutexGuard<'_, State>, command: &Command<'_>) -> Result<bool> {
+        self.put_held(&mut state);
         // SAFETY: the caller's duty.
         let outcome = unsafe { self.execute(&mut state, command, std::iter::empty()) };
         drop(state);

@@ -13,6 +13,7 @@ use std::time::{Duration, Instant};
 use burn::tensor::Device;
 use clap::{Parser, ValueEnum};
 use rocfire_burn::{Recorded, RocmDevice, recorded};
+use rocfire_hal::replay::Replays;
 
 use cnn::Cnn;
 use model::{Mlp, Step, Transformer, read};
@@ -65,14 +66,16 @@ struct Cost {
     alone: Duration,
     /// For the device, with the loss on its way.
     waiting: Duration,
+    replays: Replays,
 }
 
 impl Cost {
     /// Runs a step and reads its loss.
     fn of(step: &mut dyn Step, rocm: RocmDevice) -> (Cost, f32) {
         let launches = || rocm.open().map_or(0, |open| open.launches());
+        let replays = || rocm.open().map(|open| open.stream().replays()).unwrap_or_default();
         let spent = |recorded: Recorded| recorded.planning + recorded.running + recorded.running_alone;
-        let (launched, before, start) = (launches(), recorded(&rocm), Instant::now());
+        let (launched, replayed, before, start) = (launches(), replays(), recorded(&rocm), Instant::now());
         let loss = step.run();
         let (called, between) = (start.elapsed(), recorded(&rocm));
         let loss = read(loss);
@@ -88,6 +91,7 @@ impl Cost {
             launching,
             alone: after.running_alone - before.running_alone,
             waiting: (wall - called).saturating_sub(spent(after) - spent(between)),
+            replays: replays().since(&replayed),
         };
         (cost, loss)
     }
@@ -132,6 +136,8 @@ fn main() {
         milliseconds(median.alone),
         milliseconds(median.waiting),
     );
+    let Replays { replays, launches, updates, .. } = median.replays;
+    println!("replayed {launches} of the launches in {replays} graphs, {updates} of them with other arguments");
     println!("loss {}", losses.last().copied().unwrap_or(f32::NAN));
     if arguments.plans {
         print!("{}", rocfire_burn::explain());

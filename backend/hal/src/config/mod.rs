@@ -97,6 +97,8 @@ pub struct Config {
     pub packs: Option<Vec<PathBuf>>,
     /// Whether chains of operators become single launches.
     pub fusion: bool,
+    /// Whether launches of plans that come again are put on the device as graphs of its driver.
+    pub replay: bool,
     /// From so many KiB on, results of operators that run together are not kept if they can be computed again, element by element,
     /// from tensors that are.
     pub recompute_kb: u64,
@@ -148,6 +150,7 @@ impl Default for Config {
             cache_mb: 1024,
             packs: None,
             fusion: true,
+            replay: true,
             recompute_kb: 8 << 10,
             matrix: true,
             vendor: true,
@@ -197,6 +200,8 @@ builder! {
     with_packs: packs: Vec<PathBuf>;
     /// With fusion on or off.
     with_fusion: fusion: bool;
+    /// With launches that come again replayed as graphs or not.
+    with_replay: replay: bool;
     /// With another size, KiB, from which on results are computed again and not kept.
     with_recompute_kb: recompute_kb: u64;
     /// With matrix units on or off.

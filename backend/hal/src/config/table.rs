@@ -75,6 +75,13 @@ pub const SETTINGS: &[Setting] = &[
         show: |config| show_switch(config.fusion),
     },
     Setting {
+        name: "ROCFIRE_REPLAY",
+        values: SWITCH,
+        about: "whether launches of a plan that comes again are put on a GPU as a graph of its driver",
+        parse: |config, text| switch(text).map(|on| config.replay = on),
+        show: |config| show_switch(config.replay),
+    },
+    Setting {
         name: "ROCFIRE_RECOMPUTE_KB",
         values: "a number of KiB",
         about: "from how much on results that other kept tensors give element by element are computed again and not kept",

@@ -25,9 +25,9 @@ use crate::collective::library::Library as CollectiveLibrary;
 use crate::compile::KernelInfo;
 use crate::driver::{DeviceInfo, RawLaunch};
 use crate::foreign::{Answer, Handle, Library, SUCCESS, Status, text};
-use crate::gpu::sys::runtime::{DeviceHandle, GraphHandle, GraphInstance, StreamHandle};
+use crate::gpu::sys::runtime::{DeviceHandle, GraphHandle, GraphInstance, GraphNode, StreamHandle};
 use crate::gpu::{Api, Extra, Platform, Shared, Version, error_name, hiding};
-use crate::vendor::{Context, VendorGemm};
+use crate::vendor::VendorGemm;
 use crate::{DriverKind, Error, Result, rocm};
 
 /// Names by which the loader knows the library. Not `libcuda.so`: that may be the stub for linking.
@@ -72,6 +72,8 @@ impl Platform for Cuda {
     const STICKY: &'static [Status] = &cuda::STICKY;
     const PINNED_MAPPED: u32 = cuda::HOST_MAPPED;
     const LAUNCH_END: *mut c_void = cuda::LAUNCH_END;
+    /// `cuGraphExecKernelNodeSetParams`: "already enqueued or running launches of hGraphExec are not affected by this call".
+    const SETS_BEHIND_REPLAYS: bool = true;
     type Token = Handle;
     type Kernel = Kernel;
 
@@ -165,6 +167,28 @@ impl Platform for Cuda {
         unsafe { self.own.cuGraphInstantiateWithFlags(instance, graph, 0) }
     }
 
+    unsafe fn set_arguments(
+        &self,
+        instance: GraphInstance,
+        node: GraphNode,
+        function: Handle,
+        launch: &RawLaunch<'_>,
+        extra: &mut Extra,
+    ) -> Answer {
+        let with = cuda::KernelNode {
+            function: function.0,
+            grid: launch.grid,
+            block: launch.block,
+            shared_bytes: launch.lds_bytes,
+            parameters: std::ptr::null_mut(),
+            extra: extra.as_mut_ptr(),
+            kernel: std::ptr::null_mut(),
+            context: std::ptr::null_mut(),
+        };
+        // SAFETY: the caller's duty; the parameters are a local, and the arguments are copied before this returns.
+        unsafe { self.own.cuGraphExecKernelNodeSetParams_v2(instance, node, &with) }
+    }
+
     fn kernel(&self, info: &KernelInfo) -> Kernel {
         Kernel {
             dynamic_bytes: AtomicU32::new(DEFAULT_SHARED_BYTES.saturating_sub(info.lds_bytes)),
@@ -174,6 +198,7 @@ impl Platform for Cuda {
 
     unsafe fn launch(
         shared: &Shared<Cuda>,
+        stream: Handle,
         function: Handle,
         kernel: &Kernel,
         launch: &RawLaunch<'_>,
@@ -182,10 +207,10 @@ impl Platform for Cuda {
         admit(shared, function, kernel, launch.lds_bytes)?;
         if kernel.begins_early {
             // SAFETY: the caller's duty. The kernel waits before its first access.
-            return unsafe { launch_early(shared, function, launch, extra) };
+            return unsafe { launch_early(shared, stream, function, launch, extra) };
         }
         // SAFETY: the caller's duty.
-        unsafe { shared.launch(function, launch, extra) }
+        unsafe { shared.launch(stream, function, launch, extra) }
     }
 
     fn open_gemm(shared: &Arc<Shared<Cuda>>, _arch: Arch) -> Result<Box<dyn VendorGemm>, String> {
@@ -216,6 +241,7 @@ fn admit(shared: &Shared<Cuda>, function: Handle, kernel: &Kernel, bytes: u32) -
 /// - As [`Shared::launch`]; the kernel waits before its first access.
 unsafe fn launch_early(
     shared: &Shared<Cuda>,
+    stream: Handle,
     function: Handle,
     launch: &RawLaunch<'_>,
     extra: &mut Extra,
@@ -229,7 +255,7 @@ unsafe fn launch_early(
         grid: launch.grid,
         block: launch.block,
         shared_bytes: launch.lds_bytes,
-        stream: shared.stream(),
+        stream: stream.0,
         attributes: &mut early,
         attribute_count: 1,
     };

@@ -3,11 +3,12 @@
 //! HIP took over the interface of CUDA's driver, so the driver is written once, over the functions that both libraries have
 //! under names of their own (`sys/runtime.rs`). What differs is a [`Platform`] (`platform.rs`): [`crate::hip`] and
 //! [`crate::cuda`] implement it, and have their compilers and libraries for matrix products. `module.rs` has modules, kernels,
-//! graphs and events. Nothing is linked at build time: where a platform is not installed, opening a device is an error that
+//! graphs and events, `launches.rs` graphs of launches. Nothing is linked at build time: where a platform is not installed, opening a device is an error that
 //! says what was looked for.
 //!
 //! A fault on a GPU is sticky: the device is lost to the process.
 
+mod launches;
 mod module;
 mod platform;
 pub(crate) mod sys;
@@ -20,11 +21,14 @@ pub(crate) use platform::{Api, Extra, Platform, Version, error_name, hiding};
 
 use crate::collective::Collectives;
 use crate::command::StreamName;
-use crate::driver::{DeviceInfo, Driver, DriverEvent, DriverGraph, DriverModule, RawLaunch, Recording};
+use crate::driver::{
+    DeviceInfo, Driver, DriverEvent, DriverGraph, DriverKernel, DriverModule, LaunchGraph, RawLaunch, Recording,
+};
 use crate::foreign::{Answer, Handle};
 use crate::index_fault::{DETAIL_WORDS, HostWords, IndexMemory};
 use crate::vendor::{Context, VendorGemm};
 use crate::{Error, Result};
+use launches::GpuLaunches;
 use module::{GpuEvent, GpuGraph, GpuModule};
 use sys::runtime::{self, Runtime};
 
@@ -163,20 +167,25 @@ impl<P: Platform> Shared<P> {
         self.call(|calls| unsafe { calls.upload_now(target, value.as_ptr().cast(), value.len()) })
     }
 
-    /// Puts a kernel on the stream.
+    /// Puts a kernel on a stream.
     ///
     /// # Safety
-    /// - The function is of a loaded module of this device.
+    /// - The function is of a loaded module of this device, and the stream is the device's and alive.
     /// - `extra` has arguments of the kernel's length, whose addresses are good.
-    pub unsafe fn launch(&self, function: Handle, launch: &RawLaunch<'_>, extra: &mut Extra) -> Result<()> {
+    pub unsafe fn launch(
+        &self,
+        stream: Handle,
+        function: Handle,
+        launch: &RawLaunch<'_>,
+        extra: &mut Extra,
+    ) -> Result<()> {
         let ([grid_x, grid_y, grid_z], [block_x, block_y, block_z]) = (launch.grid, launch.block);
         // SAFETY:
-        // - the function and the arguments are the caller's duty; the platform copies the latter before it returns.
-        // - the stream is alive.
+        // - function, stream and arguments are the caller's duty; the platform copies the latter before it returns.
         #[rustfmt::skip]
         let put = |calls: &Runtime| unsafe {
             calls.launch(
-                function.0, grid_x, grid_y, grid_z, block_x, block_y, block_z, launch.lds_bytes, self.stream.0,
+                function.0, grid_x, grid_y, grid_z, block_x, block_y, block_z, launch.lds_bytes, stream.0,
                 std::ptr::null_mut(), extra.as_mut_ptr(),
             )
         };
@@ -330,6 +339,15 @@ impl<P: Platform> Driver for Gpu<P> {
 
     fn end_capture(&self) -> Result<Box<dyn DriverGraph>> {
         Ok(Box::new(GpuGraph::end_capture(&self.shared)?))
+    }
+
+    fn replays(&self) -> bool {
+        self.shared.api.platform.graphs_refused().is_none()
+    }
+
+    unsafe fn launch_graph(&self, launches: &[(&dyn DriverKernel, RawLaunch<'_>)]) -> Result<Box<dyn LaunchGraph>> {
+        // SAFETY: the caller's duties.
+        Ok(Box::new(unsafe { GpuLaunches::record(&self.shared, launches)? }))
     }
 
     fn record_event(&self, stream: StreamName, again: Option<Box<dyn DriverEvent>>) -> Result<Box<dyn DriverEvent>> {

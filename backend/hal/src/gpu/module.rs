@@ -5,7 +5,7 @@ use std::ffi::{CString, c_void};
 use std::sync::Arc;
 
 use super::sys::runtime::{self, EventHandle, Runtime};
-use super::{Platform, Shared};
+use super::{Extra, Platform, Shared};
 use crate::compile::KernelInfo;
 use crate::driver::{DriverEvent, DriverGraph, DriverKernel, DriverModule, LaunchFailure, RawLaunch};
 use crate::foreign::Handle;
@@ -71,23 +71,43 @@ impl<P: Platform> Drop for GpuModule<P> {
     }
 }
 
-struct GpuKernel<P: Platform> {
-    function: Handle,
+pub(super) struct GpuKernel<P: Platform> {
+    pub function: Handle,
     kernel: P::Kernel,
     /// Keeps the function's module loaded.
     module: Arc<GpuModule<P>>,
 }
 
+/// Calls `then` with a launch's arguments as the platform takes them.
+pub(super) fn with_arguments<P: Platform, R>(launch: &RawLaunch<'_>, then: impl FnOnce(&mut Extra) -> R) -> R {
+    let mut args_bytes = launch.args.len();
+    let [buffer, size] = runtime::LAUNCH_BUFFER;
+    let (args, args_bytes): (*mut c_void, *mut usize) = (launch.args.as_ptr().cast_mut().cast(), &mut args_bytes);
+    then(&mut [buffer, args, size, args_bytes.cast(), P::LAUNCH_END])
+}
+
+impl<P: Platform> GpuKernel<P> {
+    /// Puts it on a stream.
+    ///
+    /// # Safety
+    /// - As [`DriverKernel::launch`]; the stream is the device's and alive.
+    pub unsafe fn put(&self, stream: Handle, launch: &RawLaunch<'_>) -> Result<()> {
+        with_arguments::<P, _>(launch, |extra| {
+            // SAFETY: the function is of a loaded module, the arguments are as long as the code object says, which the caller has
+            // compared; that their addresses are good is the caller's duty, as is the stream.
+            unsafe { P::launch(&self.module.shared, stream, self.function, &self.kernel, launch, extra) }
+        })
+    }
+}
+
 impl<P: Platform> DriverKernel for GpuKernel<P> {
     unsafe fn launch(&self, launch: &RawLaunch<'_>) -> Result<(), LaunchFailure> {
-        let mut args_bytes = launch.args.len();
-        let [buffer, size] = runtime::LAUNCH_BUFFER;
-        let (args, args_bytes): (*mut c_void, *mut usize) = (launch.args.as_ptr().cast_mut().cast(), &mut args_bytes);
-        let mut extra = [buffer, args, size, args_bytes.cast(), P::LAUNCH_END];
-        // SAFETY: the function is of a loaded module, the arguments are as long as the code object says, which the caller has
-        // compared; that their addresses are good is the caller's duty.
-        unsafe { P::launch(&self.module.shared, self.function, &self.kernel, launch, &mut extra) }
-            .map_err(LaunchFailure::Rejected)
+        // SAFETY: the caller's duties; the stream lives as long as the module's device.
+        unsafe { self.put(self.module.shared.stream, launch) }.map_err(LaunchFailure::Rejected)
+    }
+
+    fn as_any(&self) -> &dyn Any {
+        self
     }
 }
 

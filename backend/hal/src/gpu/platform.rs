@@ -7,7 +7,7 @@ use std::sync::{Arc, OnceLock};
 use rocfire_arch::{Arch, Vendor};
 
 use super::Shared;
-use super::sys::runtime::{self as sys, DeviceHandle, GraphHandle, GraphInstance, Runtime, StreamHandle};
+use super::sys::runtime::{self as sys, DeviceHandle, GraphHandle, GraphInstance, GraphNode, Runtime, StreamHandle};
 use crate::collective::library::Library as CollectiveLibrary;
 use crate::compile::KernelInfo;
 use crate::driver::{DeviceInfo, RawLaunch};
@@ -34,6 +34,8 @@ pub(crate) trait Platform: Sized + Send + Sync + 'static {
     const PINNED_MAPPED: c_uint;
     /// The key that ends a launch's `extra`.
     const LAUNCH_END: *mut c_void;
+    /// Whether arguments that are set in a graph leave its replays under way theirs, as the platform's documentation has it.
+    const SETS_BEHIND_REPLAYS: bool;
 
     /// What a device is called by when it is made the thread's, and in copies between devices.
     type Token: Copy + Send + Sync;
@@ -98,15 +100,29 @@ pub(crate) trait Platform: Sized + Send + Sync + 'static {
     /// - The graph is alive.
     unsafe fn instantiate(&self, instance: &mut GraphInstance, graph: GraphHandle) -> Answer;
 
+    /// Sets the arguments of a launch in a graph that can be launched; `node` is the launch's in what it was made of.
+    ///
+    /// # Safety
+    /// - Graph and node are alive; the function is the node's; `extra` has arguments of the kernel's length.
+    unsafe fn set_arguments(
+        &self,
+        instance: GraphInstance,
+        node: GraphNode,
+        function: Handle,
+        launch: &RawLaunch<'_>,
+        extra: &mut Extra,
+    ) -> Answer;
+
     /// A kernel that was just found.
     fn kernel(&self, info: &KernelInfo) -> Self::Kernel;
 
-    /// Launches a kernel; `extra` has its arguments.
+    /// Launches a kernel on a stream; `extra` has its arguments.
     ///
     /// # Safety
     /// - As [`Shared::launch`].
     unsafe fn launch(
         shared: &Shared<Self>,
+        stream: Handle,
         function: Handle,
         kernel: &Self::Kernel,
         launch: &RawLaunch<'_>,
@@ -114,7 +130,7 @@ pub(crate) trait Platform: Sized + Send + Sync + 'static {
     ) -> Result<()> {
         let _ = kernel;
         // SAFETY: the caller's duty.
-        unsafe { shared.launch(function, launch, extra) }
+        unsafe { shared.launch(stream, function, launch, extra) }
     }
 
     /// The libraries for matrix products, or why there are none.

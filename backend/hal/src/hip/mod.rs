@@ -20,10 +20,10 @@ use sys::amdhip64::{self as hip, AmdHip64};
 
 use crate::collective::library::Library as CollectiveLibrary;
 use crate::compile::KernelInfo;
-use crate::driver::DeviceInfo;
-use crate::foreign::{Answer, Library, SUCCESS, Status, text, text_until_zero};
-use crate::gpu::sys::runtime::{GraphHandle, GraphInstance, StreamHandle};
-use crate::gpu::{Api, Platform, Shared, Version, error_name, hiding};
+use crate::driver::{DeviceInfo, RawLaunch};
+use crate::foreign::{Answer, Handle, Library, SUCCESS, Status, text, text_until_zero};
+use crate::gpu::sys::runtime::{GraphHandle, GraphInstance, GraphNode, StreamHandle};
+use crate::gpu::{Api, Extra, Platform, Shared, Version, error_name, hiding};
 use crate::vendor::VendorGemm;
 use crate::{DriverKind, Error, Result, rocm};
 
@@ -73,6 +73,8 @@ impl Platform for Hip {
     const STICKY: &'static [Status] = &hip::STICKY;
     const PINNED_MAPPED: u32 = hip::HOST_MAPPED;
     const LAUNCH_END: *mut c_void = hip::LAUNCH_END;
+    /// Not promised for every version.
+    const SETS_BEHIND_REPLAYS: bool = false;
     type Token = c_int;
     type Kernel = ();
 
@@ -167,6 +169,26 @@ impl Platform for Hip {
         let (node, log) = (std::ptr::null_mut(), std::ptr::null_mut());
         // SAFETY: the graph is the caller's duty; the node and the log are not asked for.
         unsafe { self.own.hipGraphInstantiate(instance, graph, node, log, 0) }
+    }
+
+    unsafe fn set_arguments(
+        &self,
+        instance: GraphInstance,
+        node: GraphNode,
+        function: Handle,
+        launch: &RawLaunch<'_>,
+        extra: &mut Extra,
+    ) -> Answer {
+        let with = hip::KernelNode {
+            block: launch.block,
+            extra: extra.as_mut_ptr(),
+            function: function.0,
+            grid: launch.grid,
+            parameters: std::ptr::null_mut(),
+            lds_bytes: launch.lds_bytes,
+        };
+        // SAFETY: the caller's duty; the parameters are a local, and the arguments are copied before this returns.
+        unsafe { self.own.hipGraphExecKernelNodeSetParams(instance, node, &with) }
     }
 
     fn kernel(&self, _info: &KernelInfo) {}

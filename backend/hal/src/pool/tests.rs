@@ -163,7 +163,7 @@ proptest! {
             if give_back && !live.is_empty() {
                 pool.free(live.swap_remove(which.index(live.len())));
             } else {
-                match pool.allocate(bytes).map(|block| block.expect("nothing is recorded")) {
+                match pool.allocate(bytes, true).map(|block| block.expect("nothing is recorded")) {
                     Ok(block) => live.push(block),
                     Err(error) => {
                         let told = matches!(error, Error::OutOfMemory { requested_bytes, .. } if requested_bytes == bytes);
@@ -196,10 +196,10 @@ proptest! {
 fn a_block_that_comes_back_is_handed_out_again() {
     let books = Books::new(64 << 20);
     let mut pool = Pool::new(Arc::clone(&books) as Arc<dyn Driver>, u64::MAX);
-    let first = pool.allocate(1000).unwrap().unwrap();
+    let first = pool.allocate(1000, true).unwrap().unwrap();
     let address = first.address();
     pool.free(first);
-    let again = pool.allocate(900).unwrap().unwrap();
+    let again = pool.allocate(900, true).unwrap().unwrap();
     assert_eq!(again.address(), address);
     assert_eq!(
         pool.stats(),
@@ -218,11 +218,12 @@ fn a_block_that_comes_back_is_handed_out_again() {
 fn what_stays_has_segments_of_its_own() {
     let books = Books::new(256 << 20);
     let mut pool = Pool::new(Arc::clone(&books) as Arc<dyn Driver>, u64::MAX);
-    let passing: Vec<Block> = (0..4).map(|_| pool.allocate(400 << 10).unwrap().unwrap()).collect();
+    let passing: Vec<Block> = (0..4).map(|_| pool.allocate(400 << 10, true).unwrap().unwrap()).collect();
     pool.set_persistent(true);
-    let weights: Vec<Block> = (0..4).map(|_| pool.allocate(300 << 10).unwrap().unwrap()).collect();
+    let weights: Vec<Block> = (0..4).map(|_| pool.allocate(300 << 10, true).unwrap().unwrap()).collect();
     // Another thread's requests are not meant.
-    let other = std::thread::scope(|scope| scope.spawn(|| pool.allocate(100 << 10).unwrap().unwrap()).join().unwrap());
+    let other =
+        std::thread::scope(|scope| scope.spawn(|| pool.allocate(100 << 10, true).unwrap().unwrap()).join().unwrap());
     pool.set_persistent(false);
     let segment = |block: &Block| {
         let segments = books.segments();
@@ -246,9 +247,9 @@ fn what_stays_has_segments_of_its_own() {
 fn without_room_either_kind_is_served_from_the_other_s_segments() {
     let books = Books::new(SMALL_SEGMENT_BYTES);
     let mut pool = Pool::new(Arc::clone(&books) as Arc<dyn Driver>, u64::MAX);
-    let passing = pool.allocate(1000).unwrap().unwrap();
+    let passing = pool.allocate(1000, true).unwrap().unwrap();
     pool.set_persistent(true);
-    let weight = pool.allocate(1000).unwrap().unwrap();
+    let weight = pool.allocate(1000, true).unwrap().unwrap();
     check(&pool, &books, &[passing, weight]);
 }
 
@@ -256,19 +257,19 @@ fn without_room_either_kind_is_served_from_the_other_s_segments() {
 fn out_of_memory_trims_tries_again_and_leaves_the_pool_usable() {
     let books = Books::new(40 << 20);
     let mut pool = Pool::new(Arc::clone(&books) as Arc<dyn Driver>, u64::MAX);
-    let cached = pool.allocate(30 << 20).unwrap().unwrap();
+    let cached = pool.allocate(30 << 20, true).unwrap().unwrap();
     pool.free(cached);
     // The 30 MiB that are cached are too small for this, and have to go back first.
-    let large = pool.allocate(38 << 20).unwrap().unwrap();
+    let large = pool.allocate(38 << 20, true).unwrap().unwrap();
     assert!(pool.stats().reserved_bytes <= 40 << 20);
-    let error = pool.allocate(10 << 20).unwrap_err();
+    let error = pool.allocate(10 << 20, true).unwrap_err();
     let message = error.to_string();
     assert!(
         matches!(error, Error::OutOfMemory { requested_bytes: 0xa0_0000, live_bytes: 0x260_0000, .. }),
         "{message}"
     );
     pool.free(large);
-    let after = pool.allocate(10 << 20).unwrap().unwrap();
+    let after = pool.allocate(10 << 20, true).unwrap().unwrap();
     check(&pool, &books, std::slice::from_ref(&after));
 }
 
@@ -277,16 +278,16 @@ fn a_segment_of_the_exact_size_is_tried_where_a_comfortable_one_has_no_room() {
     let books = Books::new(3 << 20);
     let mut pool = Pool::new(Arc::clone(&books) as Arc<dyn Driver>, u64::MAX);
     // Blocks of this size come from segments of 20 MiB, of which there is no room for one.
-    assert!(pool.allocate(2 << 20).is_ok());
+    assert!(pool.allocate(2 << 20, true).is_ok());
 }
 
 #[test]
 fn the_cap_counts_what_is_reserved() {
     let books = Books::new(1 << 30);
     let mut pool = Pool::new(Arc::clone(&books) as Arc<dyn Driver>, 8 << 20);
-    let error = pool.allocate(9 << 20).unwrap_err();
+    let error = pool.allocate(9 << 20, true).unwrap_err();
     assert!(matches!(error, Error::OutOfMemory { limit_bytes: 0x80_0000, .. }));
-    assert!(pool.allocate(7 << 20).is_ok());
+    assert!(pool.allocate(7 << 20, true).is_ok());
 }
 
 #[test]
@@ -294,7 +295,7 @@ fn absurd_sizes_are_out_of_memory() {
     let books = Books::new(1 << 30);
     let mut pool = Pool::new(books as Arc<dyn Driver>, u64::MAX);
     for bytes in [u64::MAX, u64::MAX - 300, 1 << 63] {
-        assert!(matches!(pool.allocate(bytes), Err(Error::OutOfMemory { .. })), "{bytes}");
+        assert!(matches!(pool.allocate(bytes, true), Err(Error::OutOfMemory { .. })), "{bytes}");
     }
 }
 
@@ -302,16 +303,16 @@ fn absurd_sizes_are_out_of_memory() {
 fn memory_used_while_a_graph_is_recorded_stays_with_it() {
     let books = Books::new(64 << 20);
     let mut pool = Pool::new(Arc::clone(&books) as Arc<dyn Driver>, 64 << 20);
-    let old = pool.allocate(1000).unwrap().unwrap();
-    let untouched = pool.allocate(2000).unwrap().unwrap();
+    let old = pool.allocate(1000, true).unwrap().unwrap();
+    let untouched = pool.allocate(2000, true).unwrap().unwrap();
     pool.begin_capture();
-    assert!(pool.allocate(30 << 20).unwrap().is_none(), "the driver is not asked");
-    let first = pool.allocate(3000).unwrap().unwrap();
+    assert!(pool.allocate(30 << 20, true).unwrap().is_none(), "the driver is not asked");
+    let first = pool.allocate(3000, true).unwrap().unwrap();
     let first_address = first.address();
     pool.free(first);
-    let second = pool.allocate(3000).unwrap().unwrap();
+    let second = pool.allocate(3000, true).unwrap().unwrap();
     assert_eq!(second.address(), first_address, "within the recording it is handed out again");
-    let alive = pool.allocate(4000).unwrap().unwrap();
+    let alive = pool.allocate(4000, true).unwrap().unwrap();
     let (old_address, alive_address) = (old.address(), alive.address());
     pool.free(second);
     pool.free(old);
@@ -320,7 +321,7 @@ fn memory_used_while_a_graph_is_recorded_stays_with_it() {
     assert!(holds(first_address) && holds(old_address));
     assert!(!holds(alive_address) && !holds(untouched.address()));
     // What is handed out now is none of it.
-    let later: Vec<Block> = (0..100).map(|_| pool.allocate(3000).unwrap().unwrap()).collect();
+    let later: Vec<Block> = (0..100).map(|_| pool.allocate(3000, true).unwrap().unwrap()).collect();
     assert!(later.iter().all(|block| !holds(block.address())));
     pool.free(alive);
     pool.free(untouched);

@@ -107,14 +107,14 @@ impl Stream {
         Ok(())
     }
 
-    /// Copies ranges of device memory to a buffer, one behind the other.
+    /// Copies ranges of device memory to memory of its own, one behind the other.
     ///
     /// # Safety
-    /// - The ranges are live and the buffer has room for all.
-    pub(crate) unsafe fn gather_ranges(&self, ranges: &[(u64, u64)], to: &Buffer) -> Result<()> {
-        let mut at = to.device_address();
+    /// - The ranges are live, and from `to` on there is room for all, apart from them.
+    pub(crate) unsafe fn gather_ranges(&self, ranges: &[(u64, u64)], to: u64) -> Result<()> {
+        let mut at = to;
         for &(address, bytes) in ranges {
-            // SAFETY: the caller's duty; a buffer of its own does not overlap them.
+            // SAFETY: the caller's duty.
             unsafe { self.driver.copy(at, address, bytes)? };
             at += bytes;
         }
@@ -125,10 +125,10 @@ impl Stream {
     ///
     /// # Safety
     /// - As [`Stream::gather_ranges`].
-    pub(crate) unsafe fn scatter_ranges(&self, from: &Buffer, ranges: &[(u64, u64)]) -> Result<()> {
-        let mut at = from.device_address();
+    pub(crate) unsafe fn scatter_ranges(&self, from: u64, ranges: &[(u64, u64)]) -> Result<()> {
+        let mut at = from;
         for &(address, bytes) in ranges {
-            // SAFETY: the caller's duty; a buffer of its own does not overlap them.
+            // SAFETY: the caller's duty.
             unsafe { self.driver.copy(address, at, bytes)? };
             at += bytes;
         }

@@ -143,15 +143,15 @@ impl Stream {
         }
     }
 
-    /// Puts all that waits on the device, when the kernels have come.
+    /// Puts all that waits on the device, when the kernels have come, and launches that are held.
     pub(crate) fn drain(&self, state: &mut State) {
-        if state.deferred.is_empty() {
-            return;
+        if !state.deferred.is_empty() {
+            while let Some(waiting) = state.deferred.0.pop_front() {
+                self.put_waiting(state, waiting);
+            }
+            self.device().pool_release();
         }
-        while let Some(waiting) = state.deferred.0.pop_front() {
-            self.put_waiting(state, waiting);
-        }
-        self.device().pool_release();
+        self.put_held(state);
     }
 
     /// The same where the lock is not held.
@@ -204,6 +204,7 @@ impl Stream {
             Action::Copy { .. } | Action::Fill { .. } | Action::Upload { .. } | Action::Wait { .. } => {
                 // SAFETY: as above; the ranges were checked to lie in their buffers. An upload's bytes go with the command: they are
                 // waited for below.
+                self.put_held(state);
                 let outcome = unsafe { self.execute(state, command, written) };
                 outcome.map(drop).map_err(|failure| match failure {
                     LaunchFailure::Rejected(error) => error,

@@ -43,6 +43,11 @@ struct Taken {
 }
 
 impl Sampler {
+    /// Whether somebody watches.
+    pub fn is_on(&self) -> bool {
+        self.stride.load(Ordering::Relaxed) != 0
+    }
+
     /// Before a command on the stream of the computations; `None` unless it is to be timed. What fails is not worth failing it for.
     pub fn begin(&self, driver: &dyn Driver) -> Option<Started> {
         let stride = self.stride.load(Ordering::Relaxed);

@@ -6,7 +6,7 @@
 use std::ffi::{c_char, c_int, c_uint, c_ulonglong, c_void};
 
 use crate::foreign::Status;
-use crate::gpu::sys::runtime::{DeviceHandle, FunctionHandle, GraphHandle, GraphInstance, StreamHandle};
+use crate::gpu::sys::runtime::{DeviceHandle, FunctionHandle, GraphHandle, GraphInstance, GraphNode, StreamHandle};
 
 /// `CUcontext`.
 pub type ContextHandle = *mut c_void;
@@ -70,6 +70,28 @@ pub struct LaunchConfig {
 }
 const _: () = assert!(size_of::<LaunchConfig>() == 56);
 
+/// `CUDA_KERNEL_NODE_PARAMS_v2`.
+#[repr(C)]
+pub struct KernelNode {
+    /// The kernel.
+    pub function: FunctionHandle,
+    /// Workgroups.
+    pub grid: [c_uint; 3],
+    /// Threads of each.
+    pub block: [c_uint; 3],
+    /// Dynamic shared memory.
+    pub shared_bytes: c_uint,
+    /// Arguments one by one.
+    pub parameters: *mut *mut c_void,
+    /// Arguments as a whole.
+    pub extra: *mut *mut c_void,
+    /// The kernel, where `function` is null.
+    pub kernel: *mut c_void,
+    /// The kernel's context; null for the thread's.
+    pub context: ContextHandle,
+}
+const _: () = assert!(size_of::<KernelNode>() == 72);
+
 crate::foreign::table! {
     /// The functions of `libcuda` that are used and that HIP's runtime has not.
     LibCuda {
@@ -94,6 +116,10 @@ crate::foreign::table! {
         ) -> Status;
         /// Makes a graph that can be launched; from CUDA 11.4 on.
         fn cuGraphInstantiateWithFlags(instance: *mut GraphInstance, graph: GraphHandle, flags: c_ulonglong) -> Status;
+        /// Sets what a kernel is launched with in a graph that can be launched; from CUDA 12 on.
+        fn cuGraphExecKernelNodeSetParams_v2(
+            instance: GraphInstance, node: GraphNode, with: *const KernelNode
+        ) -> Status;
         /// Sets a number about a kernel.
         fn cuFuncSetAttribute(function: FunctionHandle, attribute: c_int, value: c_int) -> Status;
         /// Launches a kernel with attributes; from CUDA 11.8 on.

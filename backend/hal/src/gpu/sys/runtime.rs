@@ -22,6 +22,8 @@ pub type FunctionHandle = *mut c_void;
 pub type GraphHandle = *mut c_void;
 /// `hipGraphExec_t`, `CUgraphExec`.
 pub type GraphInstance = *mut c_void;
+/// `hipGraphNode_t`, `CUgraphNode`.
+pub type GraphNode = *mut c_void;
 
 /// `hipErrorInvalidValue`, and `hipErrorNotFound`, `CUDA_ERROR_NOT_FOUND`: what the name of a variable that is not there gives.
 pub const INVALID_VALUE: Status = 1;
@@ -109,6 +111,11 @@ crate::foreign::table! {
         /// Ends a stream's recording.
         fn capture_end(stream: StreamHandle, graph: *mut GraphHandle) -> Status
             = "hipStreamEndCapture", "cuStreamEndCapture";
+        /// What a stream records: whether it does, the recording's number, the graph, and the nodes that the next one comes behind.
+        fn capture_info(
+            stream: StreamHandle, status: *mut c_int, number: *mut u64, graph: *mut GraphHandle,
+            before: *mut *const GraphNode, count: *mut usize
+        ) -> Status = "hipStreamGetCaptureInfo_v2", "cuStreamGetCaptureInfo_v2";
         /// Launches a graph.
         fn graph_launch(instance: GraphInstance, stream: StreamHandle) -> Status = "hipGraphLaunch", "cuGraphLaunch";
         /// Ends what can be launched.

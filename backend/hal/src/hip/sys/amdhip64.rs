@@ -5,7 +5,7 @@
 use std::ffi::{c_char, c_int, c_uint, c_void};
 
 use crate::foreign::Status;
-use crate::gpu::sys::runtime::{DeviceHandle, GraphHandle, GraphInstance, StreamHandle};
+use crate::gpu::sys::runtime::{DeviceHandle, FunctionHandle, GraphHandle, GraphInstance, GraphNode, StreamHandle};
 
 /// Codes after which a context serves no more: deinitialised, uncorrectable ECC error, illegal address, launch time-out,
 /// destroyed context, assertion on the device, launch failure, unknown.
@@ -20,6 +20,24 @@ pub const WARP_SIZE: c_int = 87;
 pub const HOST_MAPPED: c_uint = 0x2 | 0x4000_0000;
 /// `HIP_LAUNCH_PARAM_END`.
 pub const LAUNCH_END: *mut c_void = std::ptr::without_provenance_mut(3);
+
+/// `hipKernelNodeParams`.
+#[repr(C)]
+pub struct KernelNode {
+    /// Threads of a workgroup.
+    pub block: [c_uint; 3],
+    /// Arguments as a whole.
+    pub extra: *mut *mut c_void,
+    /// The kernel.
+    pub function: FunctionHandle,
+    /// Workgroups.
+    pub grid: [c_uint; 3],
+    /// Arguments one by one.
+    pub parameters: *mut *mut c_void,
+    /// Dynamic LDS.
+    pub lds_bytes: c_uint,
+}
+const _: () = assert!(size_of::<KernelNode>() == 64);
 
 crate::foreign::table! {
     /// The functions of `libamdhip64` that are used and that CUDA's driver has not.
@@ -43,6 +61,10 @@ crate::foreign::table! {
         /// Makes a graph that can be launched.
         fn hipGraphInstantiate(
             instance: *mut GraphInstance, graph: GraphHandle, failed_node: *mut *mut c_void, log: *mut c_char, log_bytes: usize
+        ) -> Status;
+        /// Sets what a kernel is launched with in a graph that can be launched.
+        fn hipGraphExecKernelNodeSetParams(
+            instance: GraphInstance, node: GraphNode, with: *const KernelNode
         ) -> Status;
     }
 }
