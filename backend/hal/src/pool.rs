@@ -2,8 +2,9 @@
 //!
 //! Two-level segregated fit (Masmano et al., "TLSF: a new dynamic memory allocator for real-time systems", 2004): free
 //! blocks hang in lists by size class (powers of two, each cut in eight), a bitmap finds the first class that fits, a
-//! block is split when it is larger than asked for, and merged with its free neighbours when it comes back. All of it
-//! lives in one slab of nodes, so that a block that was had before costs no allocation on the host.
+//! block is split when it is larger than asked for. One that comes back is kept whole for requests of its size (`bins.rs`); when there
+//! is no free block for a request, all that are kept so are merged with their free neighbours. All of it lives in one slab of nodes, so
+//! that a block that was had before costs no allocation on the host.
 //!
 //! Memory that is asked for inside [`Pool::set_persistent`] lies in segments of its own: what lives as long as a model must not
 //! keep segments from being given back that are full of what came and went beside it.
@@ -11,8 +12,12 @@
 //! A device has one stream, so a block can be handed out again as soon as its last handle is gone: what still uses it on
 //! the device comes earlier in the stream. The pool tells the driver which bytes are live, which only the emulator uses.
 
+mod bins;
+
 use std::sync::{Arc, Mutex};
 use std::thread::ThreadId;
+
+use bins::Bins;
 
 use crate::driver::{Driver, Live};
 use crate::{Error, Result};
@@ -114,6 +119,8 @@ pub struct Pool {
     driver: Arc<dyn Driver>,
     nodes: Vec<Node>,
     unused_nodes: Vec<u32>,
+    /// What came back and is not merged yet: in no list of free blocks.
+    bins: Bins,
     heads: Box<[[u32; CLASSES]; ARENAS]>,
     /// One bit per class that has a free block.
     occupied: [[u64; CLASSES / 64]; ARENAS],
@@ -136,6 +143,7 @@ impl Pool {
             driver,
             nodes: Vec::new(),
             unused_nodes: Vec::new(),
+            bins: Bins::default(),
             heads: Box::new([[NIL; CLASSES]; ARENAS]),
             occupied: [[0; CLASSES / 64]; ARENAS],
             stats: MemoryStats::default(),
@@ -167,6 +175,7 @@ impl Pool {
 
     /// From now on the pool asks the driver for no memory, and remembers the blocks that it hands out or takes back.
     pub fn begin_capture(&mut self) {
+        self.merge_kept();
         self.capturing = true;
     }
 
@@ -231,18 +240,33 @@ impl Pool {
             .and_then(|wanted| wanted.checked_next_multiple_of(UNIT_BYTES))
             .ok_or_else(|| self.out_of_memory(bytes))?;
         let arena = self.arena();
-        let node = match self.find(arena, wanted) {
+        let node = match self.bins.take(arena, wanted) {
             Some(node) => node,
-            None if self.capturing => return Ok(None),
-            None => match self.add_segment(arena, wanted, bytes, may_trim) {
-                Ok(node) => node,
-                // Better among strangers than nowhere.
-                Err(error @ Error::OutOfMemory { .. }) if may_trim => self.find(1 - arena, wanted).ok_or(error)?,
-                Err(error) => return Err(error),
-            },
+            None => {
+                let found = self.find(arena, wanted).or_else(|| {
+                    self.merge_kept();
+                    self.find(arena, wanted)
+                });
+                let node = match found {
+                    Some(node) => node,
+                    None if self.capturing => return Ok(None),
+                    None => match self.add_segment(arena, wanted, bytes, may_trim) {
+                        Ok(node) => node,
+                        // Better among strangers than nowhere.
+                        Err(error @ Error::OutOfMemory { .. }) if may_trim => {
+                            self.find(1 - arena, wanted).ok_or(error)?
+                        }
+                        Err(error) => return Err(error),
+                    },
+                };
+                self.unlink(node);
+                self.split(node, wanted);
+                node
+            }
         };
-        self.unlink(node);
-        self.split(node, wanted);
+        if !self.capturing {
+            self.bins.lend(self.nodes[node as usize].arena.into(), wanted);
+        }
         let taken = &mut self.nodes[node as usize];
         taken.free = false;
         taken.touched |= self.capturing;
@@ -265,15 +289,36 @@ impl Pool {
             held.push(block);
             return;
         }
-        let Node { address, bytes, before, after, free, .. } = self.nodes[block.node as usize];
+        let Node { address, bytes, free, arena, .. } = self.nodes[block.node as usize];
         assert!(!free, "a block is given back once: it is not Clone");
         self.driver.mark(address, bytes, Live::Free);
         self.stats.live_bytes -= block.requested_bytes;
         self.stats.live_blocks -= 1;
         self.stats.padding_bytes -= bytes - block.requested_bytes;
-        self.nodes[block.node as usize].free = true;
         self.nodes[block.node as usize].touched |= self.capturing;
-        let mut node = block.node;
+        let is_kept = match self.capturing {
+            true => {
+                self.bins.forget(arena.into(), bytes);
+                false
+            }
+            false => self.bins.put(arena.into(), bytes, (address, block.node)),
+        };
+        if !is_kept {
+            self.merge_free(block.node);
+        }
+    }
+
+    /// Merges all that is kept whole with its free neighbours.
+    fn merge_kept(&mut self) {
+        while let Some(node) = self.bins.any() {
+            self.merge_free(node);
+        }
+    }
+
+    /// Makes a node free, and one with its free neighbours.
+    fn merge_free(&mut self, mut node: u32) {
+        let Node { before, after, .. } = self.nodes[node as usize];
+        self.nodes[node as usize].free = true;
         if after != NIL && self.nodes[after as usize].free {
             self.unlink(after);
             self.merge(node, after);
@@ -291,6 +336,7 @@ impl Pool {
         if self.capturing {
             return Ok(());
         }
+        self.merge_kept();
         for node in 0..self.nodes.len() as u32 {
             let Node { address, bytes, before, after, free, .. } = self.nodes[node as usize];
             if bytes == 0 || !free || before != NIL || after != NIL {

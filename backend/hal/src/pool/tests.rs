@@ -215,6 +215,27 @@ fn a_block_that_comes_back_is_handed_out_again() {
 }
 
 #[test]
+fn a_step_gets_the_addresses_of_one_before_whatever_order_blocks_come_back_in() {
+    const WEIGHTS: usize = 20;
+    let books = Books::new(256 << 20);
+    let mut pool = Pool::new(Arc::clone(&books) as Arc<dyn Driver>, u64::MAX);
+    let size = |at: usize| [700, 3000, 5000, 40_000, 300_000][at * 7919 % 5] * (1 + at as u64 % 3);
+    let mut weights: Vec<Block> = (0..WEIGHTS).map(|at| pool.allocate(size(at), true).unwrap().unwrap()).collect();
+    let mut steps: Vec<Vec<u64>> = Vec::new();
+    for step in 0..12 {
+        let mut passing: Vec<Block> = (0..60).map(|at| pool.allocate(size(3 * at), true).unwrap().unwrap()).collect();
+        // New weights are there before the old ones go.
+        let new: Vec<Block> = (0..WEIGHTS).map(|at| pool.allocate(size(at), true).unwrap().unwrap()).collect();
+        steps.push(passing.iter().chain(&new).map(Block::address).collect());
+        passing.rotate_left(step * 7 % 60);
+        passing.into_iter().for_each(|block| pool.free(block));
+        std::mem::replace(&mut weights, new).into_iter().for_each(|block| pool.free(block));
+        check(&pool, &books, &weights);
+    }
+    assert!((6..12).all(|step| steps[step] == steps[step - 2]), "two steps take turns");
+}
+
+#[test]
 fn what_stays_has_segments_of_its_own() {
     let books = Books::new(256 << 20);
     let mut pool = Pool::new(Arc::clone(&books) as Arc<dyn Driver>, u64::MAX);
