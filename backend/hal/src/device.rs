@@ -88,6 +88,8 @@ impl Device {
     /// an architecture is in [`Device::wanted`]. What is read from it is zeros.
     #[cfg(feature = "noop")]
     pub fn planning(arch: Arch, config: Config) -> Device {
+        // What others have compiled is in no pack: where they are missing, ours are needed.
+        let config = config.with_aiter(false);
         let id = DeviceId::new(DriverKind::Noop, arch, 0);
         Device::made(id, config, Arc::new(crate::noop::Noop::new(arch)), Some(Mutex::default()))
     }
@@ -362,6 +364,24 @@ impl Device {
             }
         }
         sources.iter().map(|source| self.module(source)).collect()
+    }
+
+    /// A code object that is ready, whoever made it, loaded: its kernels are launched as others are. It goes into no cache, and is
+    /// loaded anew by every call. `name` is for messages.
+    ///
+    /// A launch gives the kernel's explicit arguments, all of them: its code object says how many bytes they are
+    /// ([`crate::KernelInfo::explicit_kernarg_bytes`]). What they mean, only its maker can say.
+    ///
+    /// # Errors
+    /// [`Error::CodeObject`] for what is no code object, has no kernel, or is for another architecture than the device's; the
+    /// driver's own, for loading.
+    pub fn load_code_object(&self, name: &str, code: &[u8]) -> Result<Module> {
+        let code = CodeObject::parse(name, code.to_vec())?;
+        code.check_arch(name, self.arch())?;
+        if code.kernels().is_empty() {
+            return Err(Error::CodeObject { name: name.to_owned(), reason: "there is no kernel in it".to_owned() });
+        }
+        Module::load(&*self.0.driver, name, &code, Box::new(|| None))
     }
 
     fn load(&self, pipeline: &Arc<Pipeline>, source: &Source, code: &CodeObject) -> Result<Module> {

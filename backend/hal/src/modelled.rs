@@ -15,7 +15,7 @@ use rocfire_emulator::{Gpu, Launch};
 pub use rocfire_emulator::{Binding, Bound, CardBound, Pipe, Profile, Row, Sample, Tally};
 
 use crate::emulated::{emulator_options, translate};
-use crate::{Config, Error, Result};
+use crate::{Config, Error, Result, compile};
 
 /// A kernel, over all its launches.
 #[derive(Clone)]
@@ -133,12 +133,7 @@ pub struct CodeObjectLaunch<'a> {
 /// # Errors
 /// [`Error::CodeObject`] if it is none of ours.
 pub fn code_object_arch(code: &[u8]) -> Result<Arch> {
-    // The low byte of e_flags in the header of a 64-bit ELF file.
-    let machine = code.get(48).filter(|_| code.starts_with(b"\x7fELF\x02"));
-    machine.and_then(|&machine| Arch::from_elf_machine(machine)).ok_or_else(|| Error::CodeObject {
-        name: "profile".to_owned(),
-        reason: "it is no 64-bit ELF file for an AMD GPU that is known".to_owned(),
-    })
+    compile::arch_of(code).map_err(|reason| Error::CodeObject { name: "profile".to_owned(), reason })
 }
 
 /// Launches a kernel on an emulated device of its own and counts.

@@ -322,3 +322,61 @@ fn what_no_graph_can_do_is_refused_by_name() {
         assert_eq!(read(&y), [3.0, 6.0]);
     }
 }
+
+/// The code object of [`source`], as somebody else may have made it.
+fn ready() -> Vec<u8> {
+    let arch = DeviceId::emulated("gfx942").unwrap().arch();
+    let compiled = rocfire_hal::compile::compile_many(arch, &[source()], &Config::from_env().unwrap()).unwrap();
+    compiled[0].as_ref().unwrap().bytes().to_vec()
+}
+
+#[test]
+fn a_ready_code_object_is_loaded_and_launched() {
+    let Some(device) = device_or_skip("a ready code object", Config::default()) else { return };
+    let module = device.load_code_object("ready", &ready()).unwrap();
+    assert_eq!(module.name(), "ready");
+    let function = module.function("scale_f32").unwrap();
+    assert_eq!(function.info().explicit_kernarg_bytes as usize, size_of::<ScaleArgs>());
+    let x = floats(&device, &[1.0, 2.0, 3.0]);
+    let y = Tensor::empty(&device, &[3], DType::F32).unwrap();
+    // The kernel outlives the module that it came from.
+    drop(module);
+    launch(&function, &x, &y, 3).unwrap();
+    assert_eq!(read(&y), [3.0, 6.0, 9.0]);
+}
+
+#[test]
+fn a_ready_code_object_that_cannot_be_used_is_refused() {
+    let Some(device) = device_or_skip("refused code objects", Config::default()) else { return };
+    let code = ready();
+    let refused = |device: &Device, code: &[u8]| match device.load_code_object("ready", code) {
+        Err(Error::CodeObject { name, reason }) if name == "ready" => reason,
+        other => panic!("{other:?}"),
+    };
+    let other = Device::open(DeviceId::emulated("gfx950").unwrap(), Config::default()).unwrap();
+    assert_eq!(refused(&other, &code), "it is for gfx942, and the device is gfx950");
+    let mut unknown = code.clone();
+    unknown[48] = 0xfe;
+    assert!(refused(&device, &unknown).contains("EF_AMDGPU_MACH is 0xfe"));
+    for cut in [0, 3, 63, code.len() / 2] {
+        assert!(!refused(&device, &code[..cut]).is_empty(), "{cut} bytes");
+    }
+    assert!(!refused(&device, b"no code object").is_empty());
+    let module = device.load_code_object("ready", &code).unwrap();
+    assert!(matches!(module.function("scales"), Err(Error::NoKernel { .. })));
+    // The arguments are counted as for any kernel.
+    let function = module.function("scale_f32").unwrap();
+    let x = floats(&device, &[1.0]);
+    let launch = Launch {
+        label: "scale",
+        grid: [1; 3],
+        block: [BLOCK, 1, 1],
+        lds_bytes: 0,
+        args: &[0; 8],
+        outputs: &[x.buffer()],
+        work: Work::default(),
+    };
+    // SAFETY: it is refused before anything is launched.
+    let refused = unsafe { device.stream().launch(&function, &launch) };
+    assert!(matches!(refused, Err(Error::Arguments { got_bytes: 8, .. })), "{refused:?}");
+}

@@ -3,14 +3,17 @@
 //! Source: LLVM's AMDGPU usage guide, "Code Object Metadata" (versions 3 to 6).
 
 use object::LittleEndian;
-use object::elf::{FileHeader64, SHT_NOTE};
+use object::elf::{EM_AMDGPU, FileHeader64, SHT_NOTE};
 use object::read::elf::{FileHeader, SectionHeader};
 use rmpv::Value;
+use rocfire_arch::{Arch, Vendor};
 
 use super::cubin;
 use crate::{Error, Result};
 
 const NT_AMDGPU_METADATA: u32 = 32;
+/// `EF_AMDGPU_MACH`: the bits of `e_flags` that name an AMD architecture.
+const AMD_MACHINE: u32 = 0xff;
 
 /// A code object with what it says of its kernels.
 #[derive(Clone, Debug)]
@@ -57,6 +60,25 @@ impl CodeObject {
         Ok(CodeObject { bytes, kernels })
     }
 
+    /// Checks that it is for an architecture. Of NVIDIA's only the vendor is told apart: which of theirs run on which their driver
+    /// says.
+    ///
+    /// # Errors
+    /// [`Error::CodeObject`] says what it is for.
+    pub(crate) fn check_arch(&self, name: &str, arch: Arch) -> Result<()> {
+        let is_nvidia = machine(&self.bytes) == Some(cubin::MACHINE);
+        let reason = match (is_nvidia, arch.info().vendor) {
+            (true, Vendor::Nvidia) => return Ok(()),
+            (true, Vendor::Amd) => format!("it is for an NVIDIA GPU, and the device is {arch}"),
+            (false, _) => match arch_of(&self.bytes) {
+                Ok(built) if built == arch => return Ok(()),
+                Ok(built) => format!("it is for {built}, and the device is {arch}"),
+                Err(reason) => reason,
+            },
+        };
+        Err(Error::CodeObject { name: name.to_owned(), reason })
+    }
+
     /// The ELF file.
     pub fn bytes(&self) -> &[u8] {
         &self.bytes
@@ -72,6 +94,20 @@ impl CodeObject {
 fn machine(bytes: &[u8]) -> Option<u16> {
     let header = FileHeader64::<LittleEndian>::parse(bytes).ok()?;
     Some(header.e_machine(header.endian().ok()?))
+}
+
+/// The AMD architecture that a code object was made for; else why that cannot be told.
+pub(crate) fn arch_of(bytes: &[u8]) -> Result<Arch, String> {
+    let header = FileHeader64::<LittleEndian>::parse(bytes).map_err(|_| "it is no 64-bit ELF file".to_owned())?;
+    let endian = header.endian().map_err(|_| "it is no ELF file in little-endian order".to_owned())?;
+    if header.e_machine(endian) != EM_AMDGPU {
+        return Err(format!("it is no ELF file for an AMD GPU, but for machine {}", header.e_machine(endian)));
+    }
+    let machine = header.e_flags(endian) & AMD_MACHINE;
+    u8::try_from(machine)
+        .ok()
+        .and_then(Arch::from_elf_machine)
+        .ok_or_else(|| format!("the architecture that it is for is not known: EF_AMDGPU_MACH is {machine:#x}"))
 }
 
 fn kernels(bytes: &[u8]) -> Result<Vec<KernelInfo>, String> {

@@ -24,6 +24,8 @@ use std::time::{Duration, Instant};
 use rocfire_arch::Arch;
 
 pub use clang::{Clang, Rejected, find as find_clang};
+#[cfg(feature = "emulated")]
+pub(crate) use metadata::arch_of;
 pub use metadata::{CodeObject, KernelInfo};
 pub use pack::{PACK_EXTENSION, Pack, PackMaker, Packed, is_packed};
 pub use source::Source;

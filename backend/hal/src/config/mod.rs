@@ -106,6 +106,10 @@ pub struct Config {
     pub matrix: bool,
     /// Whether the vendor's library is used for matrix products, where it is installed.
     pub vendor: bool,
+    /// Whether AITER's code objects are used where they are found and apply; `None` for yes on a GPU, no elsewhere.
+    pub aiter: Option<bool>,
+    /// Where they are; `None` for the folder of compiled kernels, else where Python has the package.
+    pub aiter_dir: Option<PathBuf>,
     /// Whether weights that are handed over for it are laid out anew for products.
     pub preshuffle: bool,
     /// The user's tuning table; `None` for `tuning.csv` in the folder of compiled kernels.
@@ -154,6 +158,8 @@ impl Default for Config {
             recompute_kb: 8 << 10,
             matrix: true,
             vendor: true,
+            aiter: None,
+            aiter_dir: None,
             preshuffle: true,
             tuning: None,
             tuning_record: None,
@@ -208,6 +214,10 @@ builder! {
     with_matrix: matrix: bool;
     /// With the vendor's library on or off.
     with_vendor: vendor: bool;
+    /// With AITER's code objects used or not, whatever the device.
+    with_aiter: aiter: bool;
+    /// With AITER's code objects from this folder.
+    with_aiter_dir: aiter_dir: PathBuf;
     /// With weights laid out anew for products or not.
     with_preshuffle: preshuffle: bool;
     /// With another tuning table of the user's.

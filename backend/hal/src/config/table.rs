@@ -103,6 +103,23 @@ pub const SETTINGS: &[Setting] = &[
         show: |config| show_switch(config.vendor),
     },
     Setting {
+        name: "ROCFIRE_AITER",
+        values: SWITCH,
+        about: "whether AITER's code objects are used where they are found and apply",
+        parse: |config, text| switch(text).map(|on| config.aiter = Some(on)),
+        show: |config| config.aiter.map_or_else(|| "1 on a GPU, else 0".to_owned(), show_switch),
+    },
+    Setting {
+        name: "ROCFIRE_AITER_DIR",
+        values: "a folder",
+        about: "where AITER's code objects are, instead of what `rocfire aiter install` or Python has installed",
+        parse: |config, text| {
+            config.aiter_dir = Some(PathBuf::from(text));
+            Ok(())
+        },
+        show: |config| config.aiter_dir.as_ref().map_or("as installed".to_owned(), |path| path.display().to_string()),
+    },
+    Setting {
         name: "ROCFIRE_PRESHUFFLE",
         values: SWITCH,
         about: "whether weights that are handed over for it are laid out anew for products; off, they stay as they are",

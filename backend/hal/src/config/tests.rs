@@ -37,6 +37,8 @@ fn twins() -> Vec<(&'static str, &'static str, Config)> {
         ("ROCFIRE_RECOMPUTE_KB", "17", base().with_recompute_kb(17u64)),
         ("ROCFIRE_MATRIX", "0", base().with_matrix(false)),
         ("ROCFIRE_VENDOR", "0", base().with_vendor(false)),
+        ("ROCFIRE_AITER", "1", base().with_aiter(true)),
+        ("ROCFIRE_AITER_DIR", "/tmp/aiter", base().with_aiter_dir("/tmp/aiter".into())),
         ("ROCFIRE_PRESHUFFLE", "0", base().with_preshuffle(false)),
         ("ROCFIRE_TUNING", "/tmp/t.csv", base().with_tuning(PathBuf::from("/tmp/t.csv"))),
         ("ROCFIRE_TUNING_RECORD", "/tmp/s.csv", base().with_tuning_record(PathBuf::from("/tmp/s.csv"))),
