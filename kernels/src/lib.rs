@@ -29,6 +29,8 @@
 //! # }
 //! ```
 
+pub mod aiter;
+mod attached;
 pub mod attention;
 pub mod cache;
 pub mod causal_conv;

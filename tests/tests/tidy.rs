@@ -43,7 +43,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("custom-kernel", &["burn-tch", "rocfire-burn", "rocfire-burn-nn"]),
     ("remote", &["rocfire-burn"]),
     ("models", &["burn-tch", "rocfire-burn", "rocfire-burn-nn"]),
-    ("foreign", &["rocfire-arch", "rocfire-emulator", "rocfire-hal", "rocfire-isa"]),
+    ("foreign", &["rocfire-arch", "rocfire-emulator", "rocfire-hal", "rocfire-isa", "rocfire-kernels"]),
     ("outside", &["rocfire-candle"]),
     ("peers", &["rocfire-burn"]),
     ("quantised", &["burn-tch", "rocfire-burn"]),

@@ -11,6 +11,8 @@ use rocfire_hal::doctor::{PackFact, Report, report};
 use rocfire_hal::{DType, Device, DeviceId, DeviceInfo, Tensor};
 use rocfire_kernels::gemm;
 
+use crate::aiter;
+
 /// Rows, columns and depth of the checked GEMM: prime, so that every edge of its tiles is met.
 const SHAPE: [usize; 3] = [67, 59, 101];
 
@@ -35,6 +37,9 @@ pub fn run() -> Result<(), Box<dyn std::error::Error>> {
     match device.vendor_gemm() {
         Ok(name) => println!("large matrix products: {name}"),
         Err(why) => println!("large matrix products: by rocfire's own kernels ({why})"),
+    }
+    for fact in aiter::lines(&rocfire_kernels::aiter::report(device.config())) {
+        println!("AITER's kernels: {fact}");
     }
     match device.collectives() {
         Ok(name) => println!("collectives of several devices: {name}"),

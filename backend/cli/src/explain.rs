@@ -4,7 +4,8 @@
 use std::process::Command;
 
 use rocfire_arch::{Arch, Vendor};
-use rocfire_hal::{Config, DType, Device, DeviceId};
+use rocfire_hal::{Config, DType, Device, DeviceId, Tensor};
+use rocfire_kernels::attention::{self, AttentionInputs, AttentionParams};
 use rocfire_kernels::gemm;
 use rocfire_kernels::quant::{Format, Granularity, MxRounding, explain_scaled};
 use rocfire_kernels::tuning::{Codes, Lies, Row, Shape, known_rows};
@@ -51,6 +52,25 @@ enum Operator {
         #[arg(long)]
         units: Option<usize>,
     },
+    /// Attention of contiguous queries, keys and values.
+    Attention {
+        batches: usize,
+        heads: usize,
+        q_rows: usize,
+        k_rows: usize,
+        depth: usize,
+        /// Element type: f64, f32, f16 or bf16.
+        dtype: String,
+        /// Heads of keys and values, if they are fewer.
+        #[arg(long)]
+        kv_heads: Option<usize>,
+        /// The last query sees all keys, each before it one less.
+        #[arg(long)]
+        causal: bool,
+        /// The architecture.
+        #[arg(long, default_value = rocfire_arch::DEFAULT_EMULATED)]
+        arch: String,
+    },
     /// The plans of a training step: what was fused, what was not, and why. `rocfire_burn::explain()` says it of your own program.
     Plan {
         /// mlp, cnn or transformer, as in `examples/training_steps`.
@@ -70,6 +90,11 @@ pub fn run(arguments: &Arguments) -> Result<(), Box<dyn std::error::Error>> {
         Operator::Gemm { m, n, k, dtype, arch, units } => (m, n, k, dtype, arch, units),
         Operator::Codes { m, n, k, format, scales, output, arch, units } => {
             return codes([*m, *n, *k], [format, scales, output], Arch::parse(arch)?, *units);
+        }
+        Operator::Attention { batches, heads, q_rows, k_rows, depth, dtype, kv_heads, causal, arch } => {
+            let kv_heads = kv_heads.unwrap_or(*heads);
+            let (q, k) = ([*batches, *heads, *q_rows, *depth], [*batches, kv_heads, *k_rows, *depth]);
+            return attention([q, k], dtype_of(dtype)?, *causal, Arch::parse(arch)?);
         }
         Operator::Plan { model, full } => return plan(model, *full),
     };
@@ -120,6 +145,26 @@ fn codes(
         let shape = Shape::of_codes(codes, output, size);
         println!("  tuned       {}", tuned(arch, units_of(arch, units), shape)?);
     }
+    Ok(())
+}
+
+/// Prints what becomes of attention, as a GPU of the architecture would be given it.
+fn attention(
+    [q, k]: [[usize; 4]; 2],
+    dtype: DType,
+    causal: bool,
+    arch: Arch,
+) -> Result<(), Box<dyn std::error::Error>> {
+    let config = Config::from_env()?;
+    let is_on = config.aiter.unwrap_or(true);
+    let device = Device::open(DeviceId::noop(arch.name())?, config.with_aiter(is_on))?;
+    let made = |shape: [usize; 4]| Tensor::empty(&device, &shape, dtype);
+    let (q, k, v, out) = (made(q)?, made(k)?, made(k)?, made(q)?);
+    let (q, k, v) = (q.view(), k.view(), v.view());
+    let inputs = AttentionInputs { q, k, v, mask: None, bias: None, starts: None, slopes: None, sinks: None };
+    let mut params = AttentionParams::default();
+    params.causal = causal;
+    println!("{}", attention::explain(&device, &inputs, &params, out.view(), None)?);
     Ok(())
 }
 

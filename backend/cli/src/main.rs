@@ -3,6 +3,7 @@
 //! One file a subcommand; each ends with an exit code: 0 done, 1 something failed, 2 wrong arguments. It installs what is
 //! missing (`install.rs`) and otherwise only calls the libraries. Reached through the aliases of `.cargo/config.toml`.
 
+mod aiter;
 mod demo;
 mod doctor;
 mod explain;
@@ -37,6 +38,8 @@ enum Command {
     Verify(verify::Arguments),
     /// Say what this machine has and what rocfire will use.
     Doctor,
+    /// Get AMD's own kernels, which launchers take where they apply.
+    Aiter(aiter::Arguments),
     /// Build libamdhip64 and libhiprtc over the emulator, for any HIP program, and say where they are.
     HipLibrary(hip_library::Arguments),
     /// Say which kernel the dispatch takes for an operator, and why.
@@ -64,6 +67,7 @@ fn main() -> ExitCode {
             progress::show_compiles(None);
             doctor::run()
         }
+        Command::Aiter(arguments) => aiter::run(&arguments),
         Command::HipLibrary(arguments) => hip_library::run(&arguments),
         Command::Explain(arguments) => explain::run(&arguments),
         Command::Tune(arguments) => tune::run(&arguments),

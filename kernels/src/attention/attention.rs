@@ -5,11 +5,10 @@ use rocfire_arch::ArchInfo;
 use rocfire_hal::profile::{Category, Work};
 use rocfire_hal::{DType, Source, Stream, Tensor, View, ViewMut};
 
-use super::plain;
 use super::problem::{Prepared, Problem, readable, strides};
 use super::tile::{Tile, general_only};
 use super::work::Each;
-use super::{AttentionInputs, AttentionParams};
+use super::{AttentionInputs, AttentionParams, aiter, plain};
 use crate::Result;
 use crate::family::{self, GRID_YZ_MAX, KernelLaunch, Sources, c_type, shape, sum_dtype};
 
@@ -36,7 +35,8 @@ const SLICES_MAX: usize = 32;
 /// # Numerics
 /// Products, exponentials and sums in f32 (f64 for f64); on the matrix unit weights are rounded to the inputs' type before
 /// they multiply `v`. The order is a function of shapes and architecture. A row that sees nothing gives zeros, its `lse` minus
-/// infinity. A NaN or infinity spoils its row, or all rows that see it.
+/// infinity. A NaN or infinity spoils its row, or all rows that see it. AITER's kernels, where they are installed and `aiter.rs` says
+/// so, sum in an order of theirs, the same on every run; an infinite value spoils rows that see other keys of its tile, too.
 /// # Errors
 /// `Shape` for shapes that do not fit, outputs that overlap an input, more than 65535 heads; `Unsupported` for other types;
 /// errors of compilation and launch.
@@ -120,9 +120,9 @@ struct Forward<'a> {
 
 /// How keys are cut.
 #[derive(Clone, Copy)]
-struct Slices {
-    count: usize,
-    rows: usize,
+pub(super) struct Slices {
+    pub count: usize,
+    pub rows: usize,
 }
 
 impl Forward<'_> {
@@ -133,6 +133,11 @@ impl Forward<'_> {
         let is_plain = self.lse.is_none() && plain::is_taken(info, p, self.params);
         if is_plain && slices(p, plain::groups(p)).is_none() {
             return plain::run(self.stream, p, &self.out);
+        }
+        if let Ok(call) = aiter::Call::of(p, &self.out.view(), self.lse.as_ref().map(|lse| lse.view()))
+            && let Some(kernel) = call.kernel(&device)
+        {
+            return call.launch(self.stream, &kernel);
         }
         let depths = [Prepared::padded(p.depth), Prepared::padded(p.value_depth)];
         let Choice { tile, packed, grid, slices } = choice(info, device.config().matrix, p, depths);
@@ -269,17 +274,17 @@ impl Forward<'_> {
 }
 
 /// How tiles compute a forward.
-struct Choice {
-    tile: Tile,
+pub(super) struct Choice {
+    pub tile: Tile,
     /// Heads whose queries a workgroup has: few queries are filled up with those of other heads that share their keys.
-    packed: usize,
+    pub packed: usize,
     /// Tiles of queries and heads, or groups of heads.
-    grid: [usize; 2],
-    slices: Option<Slices>,
+    pub grid: [usize; 2],
+    pub slices: Option<Slices>,
 }
 
 /// For padded head sizes.
-fn choice(info: &ArchInfo, matrix: bool, p: &Prepared<'_>, depths: [usize; 2]) -> Choice {
+pub(super) fn choice(info: &ArchInfo, matrix: bool, p: &Prepared<'_>, depths: [usize; 2]) -> Choice {
     let packed = if p.q_rows <= PACKED_ROWS_MAX { p.group } else { 1 };
     let rows = p.q_rows * packed;
     let tile = Tile::choose(info, matrix, p.inputs.q.dtype(), depths, rows);
@@ -289,7 +294,7 @@ fn choice(info: &ArchInfo, matrix: bool, p: &Prepared<'_>, depths: [usize; 2]) -
 }
 
 /// Slices of the keys, where without them most of a card would be idle.
-fn slices(p: &Prepared<'_>, groups: usize) -> Option<Slices> {
+pub(super) fn slices(p: &Prepared<'_>, groups: usize) -> Option<Slices> {
     if p.inputs.starts.is_some() || groups >= SLICED_GROUPS_MAX || p.k_rows < 2 * SLICE_ROWS {
         return None;
     }

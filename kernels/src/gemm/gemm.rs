@@ -9,9 +9,10 @@ use super::choice::{Machine, SIMDS, choose, is_sliced};
 use super::sources::{GemmKey, source_behind, sum_dtype};
 use super::tiling::{Mode, TILINGS, Tiling, Unit, has_tf32};
 use crate::Result;
+use crate::attached::Attached;
 use crate::epilogue::{self, BoundEpilogue, Shared};
 use crate::family::{self, GRID_YZ_MAX, KernelLaunch, Sources, shape};
-use crate::tuning::{Candidate, Lies, Shape, Tables};
+use crate::tuning::{Candidate, Lies, Shape};
 
 const OP: &str = "gemm";
 /// Batch axes that the kernel decodes: all that a tensor has besides the two of the matrix.
@@ -414,7 +415,8 @@ impl<'a> Product<'a> {
     /// By what a tuning table says, else by the heuristic.
     fn run_tuned(self, params: &GemmParams) -> Result<()> {
         let device = self.stream.device();
-        let tables = device.attached(Tables::of);
+        let attached = Attached::of(&device);
+        let tables = attached.tables(&device);
         let shape = self.shape();
         let found = self.tuned();
         match found {

@@ -200,6 +200,11 @@ impl Arguments {
         Arguments(vec![0; bytes])
     }
 
+    /// The bytes of a struct.
+    pub fn of(args: &impl bytemuck::NoUninit) -> Arguments {
+        Arguments(bytemuck::bytes_of(args).to_vec())
+    }
+
     fn with<const N: usize>(mut self, at: usize, value: [u8; N]) -> Arguments {
         self.0[at..at + N].copy_from_slice(&value);
         self

@@ -139,6 +139,18 @@ const MULTIPLIED: [Spec; 5] = [
     Spec { heads: 2, kv_heads: 1, q_rows: 17, k_rows: 37, bias: Some([1, 2, 17, 37]), ..PLAIN },
 ];
 
+/// bf16 by heads of 128 from half a tile of AITER's kernels on: whole tiles, rows behind them, heads that share keys, both orders of a
+/// causal mask's tiles, and more queries than keys, of which causal ones are not theirs.
+const HEADS_OF_128: [Spec; 6] = [
+    Spec { heads: 2, kv_heads: 1, q_rows: 256, k_rows: 256, ..WIDE },
+    Spec { batches: 2, heads: 4, kv_heads: 2, q_rows: 173, k_rows: 201, rows_first: true, ..WIDE },
+    Spec { heads: 2, kv_heads: 2, q_rows: 300, k_rows: 37, ..WIDE },
+    Spec { batches: 2, heads: 3, kv_heads: 1, q_rows: 257, k_rows: 259, causal: true, rows_first: true, ..WIDE },
+    Spec { heads: 8, kv_heads: 2, q_rows: 290, k_rows: 290, causal: true, ..WIDE },
+    Spec { q_rows: 133, k_rows: 70, causal: true, ..WIDE },
+];
+const WIDE: Spec = Spec { depth: 128, value_depth: 128, ..PLAIN };
+
 /// The same for gradients.
 const GRADIENT_SIZES: [Spec; 21] = [
     Spec { ..PLAIN },
@@ -178,6 +190,7 @@ pub fn cases() -> Vec<Case> {
     for dtype in [DType::F16, DType::F32] {
         cases.push(varied(dtype));
     }
+    cases.extend(HEADS_OF_128.map(|spec| forward(DType::BF16, spec)));
     cases.extend(MULTIPLIED.map(multiplied));
     for (turn, spec) in GRADIENT_SIZES.into_iter().enumerate() {
         cases.push(backward(FLOATS[turn % 4], spec));

@@ -103,6 +103,10 @@ pub fn run(arguments: &Arguments) -> Result<(), Box<dyn std::error::Error>> {
             counts.passed += u64::from(passed);
             passed
         });
+        // What was downloaded for it is where these tests look.
+        stage("operators by them", &mut || {
+            tests(&["test", "--test", "aiter", "--", "--show-output"], &[], &mut counts)
+        });
     } else if arguments.burn_next {
         stage("Burn 0.23", &mut train_by_next);
         stage("Burn 0.23: tests", &mut || {

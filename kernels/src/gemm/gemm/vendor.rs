@@ -5,8 +5,9 @@ use rocfire_hal::{Buffer, DType, Device, DriverKind, Stream, Tensor, View, ViewM
 
 use super::{GemmParams, OP, Operand, Product, check, check_output, lowered, machine, output_shape};
 use crate::Result;
+use crate::attached::Attached;
 use crate::gemm::choice::{apart_pays, is_sliced, oblong_pays, vendor_pays};
-use crate::tuning::{Candidate, Tables};
+use crate::tuning::Candidate;
 
 /// Whether [`gemm`](super::gemm) would take our own kernels for this product, as [`gemm_fused`](super::gemm_fused) always does:
 /// for callers who may put the operators behind a product into its launch, or leave it to the vendor's library where that is
@@ -77,7 +78,7 @@ impl Product<'_> {
     /// What the tables say of it: nothing of rounded factors, with which nothing was measured.
     pub(super) fn tuned(&self) -> Option<Candidate> {
         let device = self.stream.device();
-        (!self.tf32).then(|| device.attached(Tables::of).find(&device, self.shape())).flatten()
+        (!self.tf32).then(|| Attached::of(&device).tables(&device).find(&device, self.shape())).flatten()
     }
 
     /// The library's plan for this product where the heuristic sends it there: large enough, and the bits may be the library's.

@@ -12,12 +12,13 @@ use rocfire_hal::{Buffer, DType, Layout, Stream, Tensor, View, ViewMut};
 
 use super::{OP, Side, is_deep, is_float8, trial};
 use crate::Result;
+use crate::attached::Attached;
 use crate::family::{self, shape};
 use crate::gemm::tune::PLANS;
 use crate::gemm::{is_real, scaled_pays, sums_first, sums_pay};
 use crate::graphs::{self, Graphs};
 use crate::quant::format::{Format, ScaleKind};
-use crate::tuning::{Candidate, Codes, Shape, Tables};
+use crate::tuning::{Candidate, Codes, Shape};
 
 /// Formats whose sums are whole numbers.
 const BYTES: [Format; 2] = [Format::I8; 2];
@@ -67,7 +68,8 @@ impl<'j> Job<'j, '_> {
             None => {}
         }
         if let Some(shape) = self.shape(c.dtype()) {
-            let tables = device.attached(Tables::of);
+            let attached = Attached::of(&device);
+            let tables = attached.tables(&device);
             match tables.find(&device, shape) {
                 Some(Candidate::Vendor { choice }) => {
                     let Some((way, plan)) = self.numbered(choice, c) else { return Ok(None) };

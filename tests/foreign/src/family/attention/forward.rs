@@ -1,4 +1,6 @@
-//! `fwd_hd{128,192_hd128}_bf16[_causal][_rtne,_rtna,_rtz][_group]`.
+//! `fwd_hd{128,192_hd128}_bf16[_causal][_rtne,_rtna,_rtz][_group]`. What they are given is what `attention` of `rocfire-kernels` gives them.
+
+use rocfire_kernels::aiter::{FORWARD_BLOCK, Forward, Lines};
 
 use super::{Mask, Shape, Tensor};
 use crate::bench::{Arguments, Bench, Unrun};
@@ -41,18 +43,17 @@ pub fn of(object: &Object, sequences: &[(usize, usize)], [heads, kv_heads]: [usi
     let tolerance = if object.arch == "gfx950" || named("_rtn") { 1e-2 } else { 1.6e-2 };
     // Those that no launcher names any more: they read no number of heads.
     let counts_tiles_first = !shape.is_packed || object.arch == "gfx942" && !named("_rt");
-    let rows = rows_of_tile(object);
     Case {
         object: object.clone(),
         family: "attention forward",
         shape: shape.text(),
         tolerance,
         is_checked: true,
-        run: Box::new(move |bench| run(bench, &shape, rows, counts_tiles_first)),
+        run: Box::new(move |bench| run(bench, &shape, counts_tiles_first)),
     }
 }
 
-fn run(bench: &Bench, shape: &Shape, rows: usize, counts_tiles_first: bool) -> Result<f64, Unrun> {
+fn run(bench: &Bench, shape: &Shape, counts_tiles_first: bool) -> Result<f64, Unrun> {
     let Shape { heads, kv_heads, d, dv, .. } = *shape;
     let mut random = Random::new(6);
     let q = Tensor::random(&mut random, Half::Bf16, shape.queries() * heads * d);
@@ -62,23 +63,36 @@ fn run(bench: &Bench, shape: &Shape, rows: usize, counts_tiles_first: bool) -> R
     let log_sums = bench.output(4 * shape.queries() * heads)?;
     let starts = [bench.upload(&shape.starts(false))?, bench.upload(&shape.starts(true))?];
     let (queries, keys) = (shape.longest_queries(), shape.longest_keys());
-    let (q_row, k_row, v_row, o_row) =
-        (BYTES * heads * d, BYTES * kv_heads * d, BYTES * kv_heads * dv, BYTES * heads * dv);
     let causal = shape.mask != Mask::None;
-    let option = if causal && heads % 8 != 0 { 3 } else { 5 };
     let row_sums = if shape.is_packed { shape.queries() } else { queries };
-    let arguments = Arguments::new(512)
-        .pointers(&[(0, out), (16, bench.upload(&q.bits)?), (32, bench.upload(&k.bits)?), (48, bench.upload(&v.bits)?)])
-        .pointers(&[(64, log_sums), (432, starts[0]), (448, starts[1]), (480, starts[0]), (496, starts[1])])
-        .float(80, shape.scale() as f32)
-        .words(&[(96, queries), (112, q_row), (128, rows * q_row), (144, BYTES * d), (160, queries * q_row)])
-        .words(&[(176, heads / kv_heads), (192, k_row), (208, BYTES * d), (224, keys * k_row), (240, option), (256, 1)])
-        .words(&[(272, keys), (288, d), (304, dv), (320, heads), (336, v_row), (352, BYTES * dv), (368, keys * v_row)])
-        .words(&[(384, o_row), (400, BYTES * dv), (416, queries * o_row), (464, 4 * row_sums)]);
-    let tiles = queries.div_ceil(rows).div_ceil(if causal { 2 } else { 1 });
+    // Packed: row by row, in each all heads.
+    let lines = |heads: usize, depth: usize, rows: usize| {
+        let [batch, head, row] = [rows * heads * depth, depth, heads * depth].map(|stride| (BYTES * stride) as u32);
+        Lines { batch, head, row }
+    };
+    let forward = Forward {
+        out,
+        q: bench.upload(&q.bits)?,
+        k: bench.upload(&k.bits)?,
+        v: bench.upload(&v.bits)?,
+        lse: log_sums,
+        starts,
+        out_lines: lines(heads, dv, queries),
+        q_lines: lines(heads, d, queries),
+        k_lines: lines(kv_heads, d, keys),
+        v_lines: lines(kv_heads, dv, keys),
+        lse_head: 4 * row_sums as u32,
+        heads: heads as u32,
+        group: (heads / kv_heads) as u32,
+        rows: [queries as u32, keys as u32],
+        depths: [d as u32, dv as u32],
+        scale: shape.scale() as f32,
+        causal,
+    };
+    let tiles = forward.tiles() as usize;
     let batch = shape.sequences.len();
     let grid = if counts_tiles_first { [tiles, heads, batch] } else { [heads, batch, tiles] };
-    bench.launch(grid, if d == 192 { 256 } else { 512 }, &arguments)?;
+    bench.launch(grid, if d == 192 { 256 } else { FORWARD_BLOCK }, &Arguments::of(&forward.args()))?;
     let reference = shape.forward(&q.values, &k.values, &v.values);
     let found = Half::Bf16.values(&bench.download(out, reference.out.len())?);
     let sums: Vec<f64> =

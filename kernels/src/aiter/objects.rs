@@ -1,0 +1,86 @@
+//! The code objects that are known to be right: `objects.csv`.
+
+use std::sync::LazyLock;
+
+use rocfire_arch::Arch;
+use rocfire_hal::Device;
+
+/// The first line of the table.
+const HEADER: &str = "arch,units,role,object,kernel,hash";
+const TABLE: &str = include_str!("objects.csv");
+
+/// What a kernel is launched for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Role {
+    /// Attention of bf16 by heads of 128, where queries see all keys.
+    Attention,
+    /// The same where the last query sees all keys, and each before it one less.
+    AttentionCausal,
+}
+
+impl Role {
+    const ALL: [Role; 2] = [Role::Attention, Role::AttentionCausal];
+
+    /// Its name in the table.
+    pub fn name(self) -> &'static str {
+        match self {
+            Role::Attention => "attention",
+            Role::AttentionCausal => "attention causal",
+        }
+    }
+}
+
+/// A code object of the table.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Object {
+    /// The architecture that it is for; the name of the folder that it is in.
+    pub arch: Arch,
+    /// Compute units of the cards that it is for; empty for all.
+    pub units: Vec<u32>,
+    pub role: Role,
+    /// Its path in the architecture's folder.
+    pub path: String,
+    pub kernel: String,
+    /// BLAKE3 of the file.
+    pub hash: blake3::Hash,
+}
+
+impl Object {
+    /// Whether it is for a card.
+    pub fn is_for(&self, arch: Arch, units: u32) -> bool {
+        self.arch == arch && (self.units.is_empty() || self.units.contains(&units))
+    }
+
+    /// Its path in the folder of all architectures.
+    pub fn relative(&self) -> String {
+        format!("{}/{}", self.arch, self.path)
+    }
+
+    fn parse(line: &str) -> Option<Object> {
+        let [arch, units, role, path, kernel, hash] = line.split(',').collect::<Vec<_>>().try_into().ok()?;
+        Some(Object {
+            arch: Arch::parse(arch).ok()?,
+            units: units.split_whitespace().map(|count| count.parse().ok()).collect::<Option<_>>()?,
+            role: Role::ALL.into_iter().find(|known| known.name() == role)?,
+            path: path.to_owned(),
+            kernel: kernel.to_owned(),
+            hash: blake3::Hash::from_hex(hash).ok()?,
+        })
+    }
+}
+
+/// All of them, in the table's order.
+pub(crate) fn known() -> &'static [Object] {
+    static KNOWN: LazyLock<Vec<Object>> = LazyLock::new(|| {
+        let mut lines = TABLE.lines();
+        assert_eq!(lines.next(), Some(HEADER), "the table is shipped with the code");
+        lines.map(|line| Object::parse(line).expect("the table is shipped with the code")).collect()
+    });
+    &KNOWN
+}
+
+/// Those for a device's card.
+pub(crate) fn of(device: &Device) -> impl Iterator<Item = &'static Object> {
+    let (arch, units) = (device.arch(), device.info().compute_units);
+    known().iter().filter(move |object| object.is_for(arch, units))
+}
