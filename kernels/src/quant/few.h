@@ -1,11 +1,11 @@
-// few.h: what few.hip and few_staged.hip have before their sums: the matrix unit as they use it, codes as its operands, scales.
+// few.h: what few.hip and few_staged.hip have before their sums: the matrix unit as they use it, codes as its operands, scales. Stands behind
+// few_codes.h.
 //
 // Macros : those of coded.h; F_WIDE words of a lane in a row; F_TILES tiles of rows of A that a wave has, of 8 on NVIDIA's unit, of 4 if
 //          F_SPREAD, 16 on AMD's; F_WAVES, F_SHARE of them with a part of each word's codes, F_SIDE such side by side along N, F_HIGH of those
 //          one below another along M, the others along K; F_FOLD: blocks, slices and the parts of waves are multiples of so many slabs; F_RUN
 //          neighbouring k of a lane in a slab, more if the unit takes more; F_SPREAD: a row of A is two of the unit's; F_BESIDE: scales of
 //          neighbouring columns are aligned vectors; F_SCALE a number of quant.h
-static_assert(sizeof(In) == 2 && sizeof(Q_WORD) == 4, "checked by the launcher");
 
 #if RF_DEVICE_AMD
 // A's rows are those of the product, columns of W its columns: one of a lane at a time.
@@ -90,124 +90,6 @@ static_assert(F_SHARE == 1 || F_SHARE == 2 && F_WIDE == 1, "a wave has halves of
 
 // --- codes as operands ---
 
-#if RF_DEVICE_AMD
-static const float GROWN = 1.0f;
-template <int N> RF_FN Vec<u32, N> load_once(const u32* from) { return load<N>(from); }
-// What makes the codes of a word positive.
-static const u32 POSITIVE = Q_FORMAT > 2 ? 0 : 0xffffffffu / ((1u << Code::BITS) - 1) << (Code::BITS - 1);
-// Code `i` of both halves, made positive, as an f16. It becomes the last bits of a mantissa, and what made it positive and the float
-// besides are taken away again: exact.
-RF_FN u32 decode_two(u32 halves, int i) {
-    typedef _Float16 Two __attribute__((ext_vector_type(2)));
-    const u32 half = 0x10001u << (Code::BITS - 1), mask = half * 2u - 0x10001u, power = 0x64006400u;
-    const u32 sum = (halves >> i * Code::BITS & mask) | power;
-    return bit_cast<u32>(bit_cast<Two>(sum) + bit_cast<Two>(power | half | 0x80008000u));
-}
-#else
-// a · b + c of two floats.
-RF_FN u32 fma_two(u32 a, u32 b, u32 c) {
-    u32 sum;
-    if (same<In, bf16>::value) asm("fma.rn.bf16x2 %0, %1, %2, %3;" : "=r"(sum) : "r"(a), "r"(b), "r"(c));
-    else asm("fma.rn.f16x2 %0, %1, %2, %3;" : "=r"(sum) : "r"(a), "r"(b), "r"(c));
-    return sum;
-}
-// Words that no other workgroup reads: L1 is left to A's rows, and L2 gets both halves of a line, of which a neighbour reads the other.
-#define F_LOAD "ld.global.L1::no_allocate.L2::128B."
-template <int N> RF_FN Vec<u32, N> load_once(const u32* from);
-template <> RF_FN Vec<u32, 1> load_once<1>(const u32* from) {
-    Vec<u32, 1> to;
-    asm volatile(F_LOAD "u32 %0, [%1];" : "=r"(to[0]) : "l"(from));
-    return to;
-}
-template <> RF_FN Vec<u32, 2> load_once<2>(const u32* from) {
-    Vec<u32, 2> to;
-    asm volatile(F_LOAD "v2.u32 {%0, %1}, [%2];" : "=r"(to[0]), "=r"(to[1]) : "l"(from));
-    return to;
-}
-template <> RF_FN Vec<u32, 4> load_once<4>(const u32* from) {
-    Vec<u32, 4> to;
-    asm volatile(F_LOAD "v4.u32 {%0, %1, %2, %3}, [%4];" : "=r"(to[0]), "=r"(to[1]), "=r"(to[2]), "=r"(to[3]) : "l"(from));
-    return to;
-}
-// The same 16 bytes past the registers: `copy_async`.
-RF_FN void copy_once(u32 to, const void* from, bool there) {
-    asm volatile("{ .reg .u64 global; cvta.to.global.u64 global, %1; cp.async.cg.shared.global.L2::128B [%0], [global], 16, %2; }"
-                 :
-                 : "r"(to), "l"(from), "r"(there ? 16 : 0)
-                 : "memory");
-}
-// The bytes that four numbers name, of a word (0 to 3) and of zeros (4 to 7).
-RF_FN u32 bytes_of(u32 word, u32 numbers) {
-    u32 bytes;
-    asm("prmt.b32 %0, %1, 0, %2;" : "=r"(bytes) : "r"(word), "r"(numbers));
-    return bytes;
-}
-// NVRTC makes two instructions each of what follows.
-RF_FN u32 mask_and_flip(u32 word, u32 mask, u32 flip) {
-    u32 bits;
-    asm("lop3.b32 %0, %1, %2, %3, 0x6a;" : "=r"(bits) : "r"(word), "r"(mask), "r"(flip));
-    return bits;
-}
-// Code `i` of both halves, divided by GROWN. The lowest bits of a half, those of the mantissa and the last one of the exponent, are a
-// whole number of the type's least float, whether it is below the normal ones or not: so what a code is with what makes it positive, in
-// either half of a byte. The largest power of two that there is brings it among the normal floats, and what made it positive is taken
-// away with it: exact.
-static const float GROWN = Q_FORMAT == 3 ? (same<In, bf16>::value ? 1.0f : 256.0f) : same<In, bf16>::value ? 64.0f : 512.0f;
-// They are taken as they are.
-static const u32 POSITIVE = 0;
-RF_FN u32 decode_two(u32 halves, int i) {
-    const bool wide = same<In, bf16>::value;
-    const int at = i * Code::BITS % 8;
-    const u32 half = 0x10001u << (Code::BITS - 1 + at), mask = (0x10001u << (Code::BITS + at)) - (0x10001u << at);
-    const u32 largest = 0x10001u * (u32)(wide ? (254 - at) << 7 : (30 - at) << 10);
-    const u32 positive = 0x10001u * (u32)(wide ? 0x8000 | (120 + Code::BITS) << 7 : 0x8000 | (5 + Code::BITS) << 10);
-    return fma_two(mask_and_flip(halves >> i * Code::BITS / 8 * 8, mask, half), largest, positive);
-}
-#endif
-// Two floats that the type holds exactly.
-RF_FN u32 exact_two(float low, float high) {
-    if (same<In, bf16>::value) return high_halves(bit_cast<u32>(low), bit_cast<u32>(high));
-    return two_of<In>(low, high);
-}
-
-#if Q_FORMAT == 3
-// E4M3 `i` of both halves, divided by GROWN. Moved to where the type has sign and size, it is 2^-8 of the number in f16 and 2^-120 in
-// bf16, subnormals too. What is no number has all of the size's bits: one more reaches the sign's place, from where it becomes the
-// exponent of none.
-RF_FN u32 e4m3_two(u32 halves, int i) {
-    const u32 codes = i == 0 ? halves << 8 : halves;
-    const u32 size = codes & 0x7f007f00u, none = (size + 0x01000100u) & 0x80008000u, sign = codes & 0x80008000u;
-    if (same<In, bf16>::value) {
-        const u32 part = sign | size >> 4 | (none - (none >> 8));
-#if RF_DEVICE_AMD
-        return part;  // not asked for
-#else
-        return fma_two(part, 0x7b807b80u, 0x80008000u);
-#endif
-    }
-    const u32 part = sign | (size | none) >> 1;
-#if RF_DEVICE_AMD
-    // Units of some architectures take subnormals for zeros.
-    typedef _Float16 Two __attribute__((ext_vector_type(2)));
-    return bit_cast<u32>(bit_cast<Two>(part) * (Two){256, 256});
-#else
-    return part;
-#endif
-}
-#endif
-
-// How codes become operands: whole numbers and E4M3 two at a time where the type is computed with so, else whole numbers as floats of
-// 32 bits, whose upper halves a bf16 is; any others one by one.
-enum { BY_TWO, BY_FLOATS, BY_ONE };
-static const int WAY = Q_FORMAT > 3 ? BY_ONE : !RF_DEVICE_AMD || same<In, f16>::value ? BY_TWO : Q_FORMAT > 2 ? BY_ONE : BY_FLOATS;
-RF_FN u32 two_of_codes(u32 halves, int i) {
-#if Q_FORMAT == 3
-    return e4m3_two(halves, i);
-#else
-    return decode_two(halves, i);
-#endif
-}
-static const int PER_HALF = Q_PER / 2;
 template <int> struct Constants {};
 // Floats in whose mantissa codes stand where they are in half a word. In vector registers: an instruction of CDNA takes one scalar one,
 // which is the mask.
@@ -278,15 +160,6 @@ template <> struct Decoder<BY_ONE> {
 
 // What a product takes of a lane's words.
 #if F_SPREAD
-template <int> struct Halves;
-template <> struct Halves<BY_TWO> {
-    RF_FN static u32 of(const Constants<BY_TWO>&, u32 word, int i) { return two_of_codes(word, i); }
-};
-template <> struct Halves<BY_ONE> {
-    RF_FN static u32 of(const Constants<BY_ONE>&, u32 word, int i) {
-        return exact_two(decode_at(word, i), decode_at(word, i + PER_HALF));
-    }
-};
 struct Operand {
     static const int WORDS = 4;
     u32 words[DEEP];
@@ -295,9 +168,9 @@ struct Operand {
 #pragma unroll
         for (int i = 0; i < DEEP; ++i) words[i] = rows[i][word];
     }
-    RF_FN void of(const Constants<WAY>& constants, int product, u32* w) const {
+    RF_FN void of(const Constants<WAY>&, int product, u32* w) const {
 #pragma unroll
-        for (int n = 0; n < WORDS; ++n) w[n] = Halves<WAY>::of(constants, words[n / 2], product * 2 + n % 2);
+        for (int n = 0; n < WORDS; ++n) w[n] = halves_of(words[n / 2], product * 2 + n % 2);
     }
 };
 #else

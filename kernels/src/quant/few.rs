@@ -373,8 +373,8 @@ pub(crate) fn source(key: FewKey, epilogue: &str) -> Source {
     let types = [("Q_IN", c_type(dtype)), ("Q_OUT", c_type(dtype)), ("Q_WORD", "u32"), ("Q_FORMAT", format.number())];
     let defines: Vec<(&str, &str)> = types.into_iter().chain(numbers.iter().map(|(n, v)| (*n, v.as_str()))).collect();
     let text = match tile.staging {
-        Some(_) => in_front_of!("few.h", "few_sums.h", "few_staged.hip"),
-        None => in_front_of!("few.h", "few_sums.h", "few.hip"),
+        Some(_) => in_front_of!("few_codes.h", "few.h", "few_sums.h", "few_staged.hip"),
+        None => in_front_of!("few_codes.h", "few.h", "few_sums.h", "few.hip"),
     };
     Source::new(tile.kernel(), epilogue::in_front(epilogue, text), &defines)
 }
