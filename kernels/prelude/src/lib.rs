@@ -15,6 +15,7 @@
 //! | `vec.h` | 16-byte access; buffer resources, whose end is checked by the hardware |
 //! | `wave.h` | shuffles, wave and workgroup reductions |
 //! | `mma.h` | tile products on the matrix unit |
+//! | `mma_group.h` | those of four waves, on NVIDIA's Hopper |
 //! | `chain.h` | two products in a row, the first one's sum an operand of the second |
 //! | `rng.h` | Philox4x32-10, uniform and normal values |
 //! | `index.h` | division by launch-time constants, coordinates, telling of indices outside their axis |
@@ -41,6 +42,7 @@ pub const TEXT: &str = concat!(
     include_str!("../include/vec.h"),
     include_str!("../include/wave.h"),
     include_str!("../include/mma.h"),
+    include_str!("../include/mma_group.h"),
     include_str!("../include/chain.h"),
     include_str!("../include/rng.h"),
     include_str!("../include/index.h"),

@@ -51,7 +51,7 @@ fn open() -> Result<Rtc> {
     if status != SUCCESS {
         return Err(Error::Driver { call, name: "no version".to_owned(), code: status });
     }
-    Ok(Rtc { table, identity: format!("nvrtc {major}.{minor} {} dependent", OPTIONS.join(" ")) })
+    Ok(Rtc { table, identity: format!("nvrtc {major}.{minor} {} dependent own", OPTIONS.join(" ")) })
 }
 
 impl Compiler for Rtc {
@@ -61,9 +61,15 @@ impl Compiler for Rtc {
 
     fn compile(&self, unit: &Unit<'_>, _tick: &mut dyn FnMut()) -> Result<Vec<u8>, Failure> {
         let mut headers = rocfire_prelude::hip::for_nvrtc();
+        let unit = Unit { target: with_own_instructions(unit.target), ..*unit };
         if !dependent::has(unit.target) {
-            return rtc::compile(self.table, unit, OPTIONS, &mut headers);
+            return rtc::compile(self.table, &unit, OPTIONS, &mut headers);
         }
-        rtc::compile(self.table, &Unit { text: &dependent::waiting(unit.text), ..*unit }, OPTIONS, &mut headers)
+        rtc::compile(self.table, &Unit { text: &dependent::waiting(unit.text), ..unit }, OPTIONS, &mut headers)
     }
+}
+
+/// The target whose code runs on this architecture alone, with the instructions that no later one has: Hopper's products of four warps.
+fn with_own_instructions(target: &str) -> &str {
+    if target == "sm_90" { "sm_90a" } else { target }
 }
