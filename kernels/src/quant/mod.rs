@@ -12,6 +12,7 @@
 mod activations;
 mod dequantise;
 mod few;
+mod few_hopper;
 mod format;
 mod preshuffle;
 mod q_matmul;

@@ -1,4 +1,4 @@
-//! `q_matmul`: the launcher of `q_matmul.hip`, `few.hip` and `few_staged.hip`.
+//! `q_matmul`: the launcher of `q_matmul.hip`, `few.hip`, `few_staged.hip` and `few_hopper.hip`.
 
 use bytemuck::{Pod, Zeroable};
 use rocfire_arch::{ArchInfo, Matrix};
@@ -7,6 +7,7 @@ use rocfire_hal::{DType, DriverKind, Error, Layout, Source, Stream, Tensor, View
 
 use super::dequantise::dequantise;
 use super::few::{self, FewKey, Tile};
+use super::few_hopper::{self, HopperKey};
 use super::format::{CodeLayout, Format, Packed, ScaleKind, Scales};
 use super::walk::fours;
 use crate::Result;
@@ -74,8 +75,8 @@ pub struct CodedMatrix<'a> {
 /// # Numerics
 /// Sums in f32, one rounding at the store. Scales that do not vary along K multiply the sum, so that codes enter exactly. Others
 /// multiply sums over K inside of a block, of exact codes too, for M up to 64 (up to 4 in f32, 16 without a matrix unit for the type) and words of
-/// 32 bits in whole rows along N; elsewhere they multiply the code, rounded once to the type of `a`. By 256 rows and more of 16 bits on a matrix
-/// unit, a weight that takes up to 512 MiB in that type is written out, each number rounded once, and multiplied as [`gemm`] does. All this, and where K is cut, follows from the
+/// 32 bits in whole rows along N, on Hopper up to 512 where K and blocks are multiples of 64; elsewhere they multiply the code, rounded once to the
+/// type of `a`. By other 256 rows and more of 16 bits on a matrix unit, a weight that takes up to 512 MiB in that type is written out, each number rounded once, and multiplied as [`gemm`] does. All this, and where K is cut, follows from the
 /// architecture, the shapes and how the words lie, not from the device's size.
 /// # Errors
 /// `Shape` for shapes, types or layouts that do not fit; `Unsupported` for another type of `a`.
@@ -110,12 +111,13 @@ pub fn q_matmul(stream: &Stream, a: View<'_>, w: &CodedMatrix<'_>, mut c: ViewMu
 /// The product of `a` [m, k], checked, to `c` [m, n].
 fn multiply(stream: &Stream, a: View<'_>, w: &CodedMatrix<'_>, c: ViewMut<'_>) -> Result<()> {
     let (m, k, n) = (a.shape()[0], a.shape()[1], c.shape()[1]);
-    if is_written_out(stream, a.dtype(), [m, n, k]) {
+    let product = Product::new(stream, a, w, c.view())?;
+    if !matches!(product.kernel, Kernel::Hopper(_)) && is_written_out(stream, a.dtype(), [m, n, k]) {
         let mut weights = Tensor::empty(a.device(), &[k, n], a.dtype())?;
         dequantise(stream, w.words, w.layout, w.scales, weights.view_mut())?;
         return gemm(stream, a, weights.view(), c, &GemmParams::default());
     }
-    Product::new(stream, a, w, c.view())?.run()
+    product.run()
 }
 
 /// Whether decoding each number once, for all rows, is worth writing it and reading it again.
@@ -274,13 +276,22 @@ impl<'a> Operands<'a> {
         !self.along_k && self.word == DType::U32 && self.args.w_n == 1
     }
 
+    /// Scales' type, and whether those of neighbouring columns are aligned vectors. Without one for each block along K neither is looked at.
+    fn scale(&self) -> (ScaleKind, bool) {
+        let scale = self.scales.filter(|_| !self.late).map_or(ScaleKind::F32, |scales| scales.kind);
+        (scale, !self.late && self.blocked().is_some_and(|[_, n]| n == 1) && beside(&self.args, scale))
+    }
+
     /// The key of the kernel of few rows.
     fn few_key(&self, dtype: DType, tile: Tile) -> FewKey {
-        let Operands { format, late, .. } = *self;
-        // Without one for each block along K it is not looked at.
-        let scale = self.scales.filter(|_| !late).map_or(ScaleKind::F32, |scales| scales.kind);
-        let beside = !late && self.blocked().is_some_and(|[_, n]| n == 1) && beside(&self.args, scale);
+        let (&Operands { format, late, .. }, (scale, beside)) = (self, self.scale());
         FewKey { dtype, format, late, scale, beside, tile, grouping: None }
+    }
+
+    /// The key of Hopper's kernel of few rows.
+    fn hopper_key(&self, dtype: DType, tile: few_hopper::Tile) -> HopperKey {
+        let (&Operands { format, late, .. }, (scale, beside)) = (self, self.scale());
+        HopperKey { dtype, format, late, scale, beside, tile }
     }
 
     /// The key of another kernel.
@@ -301,9 +312,12 @@ impl<'a> Product<'a> {
         let skinny = SKINNY_ROWS.into_iter().find(|&rows| m <= rows && rows * per <= SKINNY_SUMS && !of.along_k);
         let device = stream.device();
         let unit = device.config().matrix && matrix_side(device.arch().info(), a.dtype()) != 0;
-        let kernel = match few(device.arch().info(), &of, a.dtype(), strip.is_some()).filter(|_| unit) {
-            Some(tile) => Kernel::Few(of.few_key(a.dtype(), tile)),
-            None => Kernel::Other(of.key([a.dtype(), c.dtype()], choice(m, unit, strip, skinny, of.block_k()))),
+        let info = device.arch().info();
+        let tiles = (hopper(info, &of, a.dtype()), few(info, &of, a.dtype(), strip.is_some()));
+        let kernel = match tiles {
+            (Some(tile), _) if unit => Kernel::Hopper(of.hopper_key(a.dtype(), tile)),
+            (None, Some(tile)) if unit => Kernel::Few(of.few_key(a.dtype(), tile)),
+            _ => Kernel::Other(of.key([a.dtype(), c.dtype()], choice(m, unit, strip, skinny, of.block_k()))),
         };
         Ok(Product { stream, c, kernel, args: of.args, m, n, k })
     }
@@ -316,6 +330,10 @@ impl<'a> Product<'a> {
                 let [x, y] = tile.grid(info.matrix, [self.m, self.n], per);
                 let slice_k = tile.slice_k(info, x * y, per, self.k);
                 return self.slices(tile.kernel(), [x, y, 1], tile.waves * wave, tile.lds_bytes(), slice_k);
+            }
+            Kernel::Hopper(HopperKey { tile, format, .. }) => {
+                let (grid, lds_bytes) = (tile.grid([self.m, self.n]), tile.lds_bytes(32 / format.bits()));
+                return self.slices("few_hopper", grid, tile.waves() * wave, lds_bytes, self.k);
             }
             Kernel::Other(key) => key,
         };
@@ -395,6 +413,7 @@ impl<'a> Product<'a> {
         static SOURCES: Sources<Kernel> = Sources::new();
         let source = SOURCES.get(self.kernel, |kernel| match kernel {
             Kernel::Few(key) => few::source(key, ""),
+            Kernel::Hopper(key) => few_hopper::source(key),
             Kernel::Other(key) => source(key, ""),
         });
         // SAFETY:
@@ -419,6 +438,7 @@ fn depth(block: usize) -> usize {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 enum Kernel {
     Few(FewKey),
+    Hopper(HopperKey),
     Other(QMatmulKey),
 }
 
@@ -430,6 +450,17 @@ fn few(info: &ArchInfo, of: &Operands<'_>, dtype: DType, strip: bool) -> Option<
     let fits = |wide: usize| of.by_words() && of.in_vectors(wide);
     let tile = (serves_few(of, dtype) && !others && m <= few::ROWS_MAX).then(|| Tile::choose(info, m, of.per, fits));
     tile.flatten().map(|tile| tile.folding(matrix, k, of.block_k()))
+}
+
+/// The tile of Hopper's kernel of few rows, where it takes the product.
+fn hopper(info: &ArchInfo, of: &Operands<'_>, dtype: DType) -> Option<few_hopper::Tile> {
+    let [m, n, k] = [of.args.m, of.args.n, of.args.k].map(|extent| extent as usize);
+    let serves = serves_few(of, dtype)
+        && of.by_words()
+        && of.in_vectors(few_hopper::COPIED_WORDS)
+        && of.block_k().is_multiple_of(few_hopper::PIECE)
+        && few_hopper::ROWS.contains(&m);
+    serves.then(|| few_hopper::Tile::of(info, [m, n, k], of.per)).flatten()
 }
 
 /// What the kernel of few rows asks of a product: 16-bit floats, whole slabs of K and blocks of scales, rows that are vectors.

@@ -5,6 +5,7 @@ use rocfire_hal::{DType, Source};
 
 use super::activations::{ActivationKey, Given};
 use super::few::{self, FewKey, Tile};
+use super::few_hopper::{self, HopperKey};
 use super::format::{Format, Rounding, ScaleKind};
 use super::q_matmul::QMatmulKey;
 use super::{activations, dequantise, preshuffle, q_matmul, quantise, row_codes, scaled, scales};
@@ -107,7 +108,24 @@ fn product_sources(arch: Arch, x: DType) -> Vec<Row> {
     let mut all: Vec<Row> = grouped_sources(&keys, &few, matrix).collect();
     all.extend(keys.into_iter().map(|key| ("q_matmul", q_matmul::source(key, ""))));
     all.extend(few.into_iter().map(|key| ("q_matmul", few::source(key, ""))));
+    all.extend(hopper_keys(arch, x).map(|key| ("q_matmul", few_hopper::source(key))));
     all
+}
+
+/// By Hopper's own products: every number of rows, formats and scales in turn.
+fn hopper_keys(arch: Arch, x: DType) -> impl Iterator<Item = HopperKey> {
+    let turns = [
+        (Format::I4, 8, false, ScaleKind::F16, true),
+        (Format::E4M3, 16, true, ScaleKind::F32, false),
+        (Format::E2M1, 32, false, ScaleKind::E8M0, true),
+        (Format::I8, 64, false, ScaleKind::F32, true),
+        (Format::I2, 64, false, ScaleKind::BF16, false),
+    ];
+    let halves = matches!(x, DType::F16 | DType::BF16);
+    turns.into_iter().filter(move |_| halves).filter_map(move |(format, m, late, scale, beside)| {
+        let tile = few_hopper::Tile::of(arch.info(), [m, 14336, 4096], 32 / format.bits())?;
+        Some(HopperKey { dtype: x, format, late, scale, beside, tile })
+    })
 }
 
 /// The same for groups of rows, told in turn; the skinny kernel takes none, and strips none where a matrix unit has the type.

@@ -56,10 +56,20 @@ pub fn cases() -> Vec<Case> {
     for (turn, (size, format, axis)) in products.into_iter().enumerate() {
         cases.push(product(FLOATS[turn % 3], size, format, axis, turn % 2 == 0));
     }
-    cases.push(strips(DType::BF16, [1, 127 * 512 + 32, 40]));
-    // Rows that few.hip has in one workgroup, in several, and those that are staged.
-    for (turn, size) in [[9, 160, 96], [17, 288, 160], [33, 160, 224], [64, 288, 352]].into_iter().enumerate() {
-        cases.push(strips([DType::F16, DType::BF16][turn % 2], size));
+    cases.push(strips(DType::BF16, [1, 127 * 512 + 32, 40], 32));
+    // Rows that few.hip has in one workgroup, in several, and those that are staged; those of Hopper's products, of one tile and of several
+    // workgroups that cut K.
+    let few = [
+        ([9, 160, 96], 32),
+        ([17, 288, 160], 32),
+        ([33, 160, 224], 32),
+        ([64, 288, 352], 32),
+        ([3, 96, 192], 64),
+        ([64, 544, 1024], 128),
+        ([21, 288, 2112], 64),
+    ];
+    for (turn, (size, block)) in few.into_iter().enumerate() {
+        cases.push(strips([DType::F16, DType::BF16][turn % 2], size, block));
     }
     cases
 }
@@ -256,10 +266,10 @@ fn product(dtype: DType, [m, n, k]: [usize; 3], format: Format, axis: usize, gro
     Case::new("q_matmul", dtype, size, flops, call).summing(k)
 }
 
-/// Rows by packed words that lie in memory, with an f16 scale for every column and 32 of K: of one row columns so many that strips are of
+/// Rows by packed words that lie in memory, with an f16 scale for every column and `block_k` of K: of one row columns so many that strips are of
 /// the widest, the last lane without a neighbour.
-fn strips(dtype: DType, [m, n, k]: [usize; 3]) -> Case {
-    let block = [32, 1];
+fn strips(dtype: DType, [m, n, k]: [usize; 3], block_k: usize) -> Case {
+    let block = [block_k, 1];
     let groups = k.div_ceil(block[0]);
     let launch = move |stream: &Stream, inputs: &[Tensor], outputs: &mut [Tensor]| -> Result<(), Failure> {
         let scales = Scales { view: inputs[2].view(), kind: ScaleKind::F16, block: &block, global: None };

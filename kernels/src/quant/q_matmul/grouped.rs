@@ -18,6 +18,8 @@ use crate::quant::format::{CodeLayout, Packed, Scales};
 use crate::quant::walk::fours;
 
 const OP: &str = "q_matmul_grouped";
+/// Why a kernel is never one of few rows by Hopper's products: `choose` makes none.
+const NO_GROUPS: &str = "few_hopper.hip has no groups";
 /// What memory gives at once: of a narrower strip's row the neighbour, who may be behind another L2, would fetch it anew.
 const LINE_BYTES: usize = 128;
 
@@ -200,6 +202,7 @@ fn multiply(
     }
     let kernel = match variant.kernel {
         Kernel::Few(key) => Kernel::Few(few::FewKey { grouping: Some(told.grouping), ..key }),
+        Kernel::Hopper(_) => unreachable!("{NO_GROUPS}"),
         Kernel::Other(key) => Kernel::Other(super::QMatmulKey { grouping: Some(told.grouping), ..key }),
     };
     static SOURCES: Sources<(Kernel, u128)> = Sources::new();
@@ -207,6 +210,7 @@ fn multiply(
     let (hash, text) = epilogue::hash_and_text(epilogue);
     let source = SOURCES.get((kernel, hash), |_| match kernel {
         Kernel::Few(key) => few::source(key, text),
+        Kernel::Hopper(_) => unreachable!("{NO_GROUPS}"),
         Kernel::Other(key) => source(key, text),
     });
     let launch = KernelLaunch::new(stream, &source, (OP, variant.name), grid, [variant.threads, 1, 1]);

@@ -106,7 +106,7 @@ type Few = ([usize; 3], Format, DType, &'static [usize], ScaleKind);
 
 /// One row and tiles of them, up to several workgroups', one more, and so many that the weight is written out; a strip of columns, parts of one, and more; K of one slab, of
 /// slices, of waves without any; blocks of scales of a slab and more, of columns too, and none. Words staged and not.
-const FEW: [Few; 19] = [
+const FEW: [Few; 25] = [
     ([1, 128, 32], Format::I4, DType::BF16, &[32, 1], ScaleKind::F32),
     ([1, 528, 1184], Format::I4, DType::F16, &[32, 1], ScaleKind::F16),
     ([1, 272, 512], Format::I8, DType::BF16, &[128, 1], ScaleKind::F16),
@@ -126,6 +126,12 @@ const FEW: [Few; 19] = [
     ([30, 176, 608], Format::I8, DType::BF16, &[], ScaleKind::F32),
     ([50, 416, 736], Format::I4, DType::BF16, &[32, 1], ScaleKind::F16),
     ([64, 256, 1024], Format::I2, DType::BF16, &[128, 1], ScaleKind::BF16),
+    ([3, 288, 512], Format::I4, DType::BF16, &[128, 1], ScaleKind::F16),
+    ([300, 288, 256], Format::I4, DType::F16, &[128, 1], ScaleKind::F16),
+    ([64, 544, 1024], Format::I4, DType::F16, &[128, 1], ScaleKind::F16),
+    ([40, 272, 2048], Format::I8, DType::BF16, &[64, 1], ScaleKind::F32),
+    ([32, 320, 640], Format::E4M3, DType::F16, &[64, 2], ScaleKind::BF16),
+    ([64, 576, 768], Format::E2M1, DType::BF16, &[256, 1], ScaleKind::E4M3),
 ];
 
 fn check_few(device: &Device, turn: usize, (mnk, format, dtype, block, kind): Few) {
