@@ -1,6 +1,7 @@
 // paged.h: what a workgroup of paged attention is told, which split of which sequence it has, where the split's keys are, and where
 // results
-// go. Stands between code.h and what computes a split, paged_lanes.h, paged_matrix.h or paged_tiles.h; the kernels are in paged.hip.
+// go. Stands between code.h and what computes a split, paged_lanes.h, paged_matrix.h, paged_tiles.h or paged_hopper.h; the kernels are in
+// paged.hip.
 RF_CHECKS_INDICES
 
 typedef PAGED_IN In;
@@ -8,9 +9,9 @@ typedef PAGED_IN In;
 #define ROWS PAGED_ROWS
 #define THREADS PAGED_THREADS
 #define SPLIT PAGED_SPLIT
-// What computes a split: lanes, each wave with the matrix unit, or all waves with tiles of keys in LDS.
+// What computes a split: lanes, each wave with the matrix unit, or all waves with tiles of keys in LDS, by mma.h's products or Hopper's own.
 #define PAGED_MATRIX (PAGED_WAY == 1)
-#define PAGED_TILES (PAGED_WAY == 2)
+#define PAGED_TILES (PAGED_WAY >= 2)
 #define CHANNELS 8
 #define WAVES (THREADS / ARCH_WAVE_SIZE)
 // Eight channels of each lane at once: so often for those of a key, and of a value.

@@ -11,7 +11,7 @@
 //          paged_combine (tokens * heads, 1, 1) adds up the splits of a row
 // Block  : (THREADS, 1, 1) both
 // LDS    : places of a split's keys, then results of waves; weights on their way between lanes; static. Of tiles, dynamic: what
-//          paged_tiles.h says
+//          paged_tiles.h or paged_hopper.h says
 // Needs  : planes as PAGED_ACROSS says, aligned to their pieces; depths at most 8 * TEAM * turns; O and LSE overlap nothing
 //                                                                                                  checked by the launcher
 // Numeric: products, exponentials and sums in f32; on the matrix unit weights are rounded to PAGED_IN for the second product. Keys
@@ -24,7 +24,8 @@
 //
 // Macros : those of cache.h; PAGED_IN, type of Q and O; PAGED_TEAM: lanes that a row of keys has with eight channels in each;
 //          PAGED_K_TURNS, PAGED_V_TURNS: how often that is, for the channels of a key and of a value;
-//          PAGED_ROWS, PAGED_SPLIT, PAGED_THREADS; PAGED_WAY: what computes a split, as paged.h has the numbers; those of paged_tiles.h;
+//          PAGED_ROWS, PAGED_SPLIT, PAGED_THREADS; PAGED_WAY: what computes a split, as paged.h has the numbers; those of paged_tiles.h
+//          or paged_hopper.h;
 //          PAGED_GROUPS: workgroups that a unit has registers for; PAGED_SLOTS: whether keys are found by slots and
 //          not by pages; PAGED_ACROSS: whether tokens are neighbours in the plane of values, and not channels
 // One split of a workgroup's rows.
@@ -75,12 +76,17 @@ RF_FN void run_split(const PagedArgs& g, Shared& shared, Exchanged& exchanged, u
 }
 
 extern "C" __global__ RF_BOUNDS(THREADS, PAGED_GROUPS) void paged(PagedArgs g) {
+#if PAGED_WAY != 3
     __shared__ Shared shared;
+#endif
 #if PAGED_TILES
-    extern __shared__ __attribute__((aligned(128))) char lds[];
+    extern __shared__ __attribute__((aligned(alignof(Exchanged)))) char lds[];
     Exchanged& exchanged = *(Exchanged*)lds;
 #else
     __shared__ Exchanged exchanged;
+#endif
+#if PAGED_WAY == 3
+    Shared& shared = exchanged.shared;
 #endif
     for (u32 item = group_x();; item += g.groups) {
         const u32 line = g.kv_heads.divide(item), split = g.chunks.divide(line);

@@ -1,5 +1,5 @@
 //! `paged_attention`: the launcher of `paged.hip`, with products on the matrix unit, of a wave's own keys (`paged_matrix.h`) or of tiles
-//! that all waves share (`paged_tiles.h`), or by lanes (`paged_lanes.h`).
+//! that all waves share (`paged_tiles.h`, on Hopper `paged_hopper.h`), or by lanes (`paged_lanes.h`).
 
 use bytemuck::{Pod, Zeroable};
 use rocfire_arch::{Arch, ArchInfo, Matrix};
@@ -11,6 +11,7 @@ use crate::cache::{self, Cache, CacheKey, CacheLayout, PageArgs, Pages, PlaneArg
 use crate::family::{self, BOX_LIMIT, FastDiv, KernelLaunch, Sources, c_type, shape};
 use crate::quant::{CodeLayout, Format, ScaleKind, Scales, dequantise};
 
+use hopper::Hopper;
 use tiles::Tiles;
 
 const OP: &str = "paged_attention";
@@ -439,6 +440,8 @@ enum Way {
     Matrix,
     /// The matrix unit, all waves with the same tile of keys.
     Tiles(Tiles),
+    /// The same by Hopper's own products.
+    Hopper(Hopper),
 }
 
 impl PagedKey {
@@ -451,13 +454,14 @@ impl PagedKey {
         let dtype = q.dtype();
         let key = PagedKey::by_lanes(cache.key(), dtype, depths, split_of(cache), across);
         let key = PagedKey { slots: inputs.by_slots(), ..key };
-        if matrix
-            && cache.is_latent
-            && q.shape().len() == 3
-            && is_whole(q)
-            && let Some(tiles) = Tiles::of(info, dtype, cache.codes.is_some(), group, depths)
-        {
-            return PagedKey { rows: tiles.rows, way: Way::Tiles(tiles), ..key };
+        if matrix && cache.is_latent && q.shape().len() == 3 && is_whole(q) {
+            let is_coded = cache.codes.is_some();
+            if let Some(hopper) = Hopper::of(info, dtype, is_coded, group, depths) {
+                return PagedKey { rows: Hopper::ROWS, way: Way::Hopper(hopper), ..key };
+            }
+            if let Some(tiles) = Tiles::of(info, dtype, is_coded, group, depths) {
+                return PagedKey { rows: tiles.rows, way: Way::Tiles(tiles), ..key };
+            }
         }
         if matrix
             && !across
@@ -480,12 +484,20 @@ impl PagedKey {
     }
 
     fn threads(&self) -> usize {
-        if matches!(self.way, Way::Tiles(_)) { Tiles::THREADS } else { THREADS }
+        match self.way {
+            Way::Lanes | Way::Matrix => THREADS,
+            Way::Tiles(_) => Tiles::THREADS,
+            Way::Hopper(_) => Hopper::THREADS,
+        }
     }
 
     /// Dynamic LDS of a workgroup.
     fn lds_bytes(&self) -> u32 {
-        if let Way::Tiles(tiles) = self.way { tiles.lds_bytes() as u32 } else { 0 }
+        match self.way {
+            Way::Lanes | Way::Matrix => 0,
+            Way::Tiles(tiles) => tiles.lds_bytes() as u32,
+            Way::Hopper(hopper) => hopper.lds_bytes() as u32,
+        }
     }
 }
 
@@ -535,10 +547,11 @@ fn source(key: PagedKey) -> Source {
         Way::Lanes => (0, with!("paged_lanes.h")),
         Way::Matrix => (1, with!("paged_matrix.h")),
         Way::Tiles(_) => (2, with!("paged_tiles.h")),
+        Way::Hopper(_) => (3, with!("paged_hopper.h")),
     };
     // Workgroups that a multiprocessor of NVIDIA's is to have registers for, without spilling any.
     let groups = match key.cache.format {
-        _ if matches!(key.way, Way::Tiles(_)) => 1,
+        _ if matches!(key.way, Way::Tiles(_) | Way::Hopper(_)) => 1,
         _ if key.turns != [1, 1] => 2,
         None if key.rows >= LANE_ROWS_MAX => 3,
         _ => 4,
@@ -555,7 +568,11 @@ fn source(key: PagedKey) -> Source {
         ("PAGED_WAY", number),
         ("PAGED_GROUPS", groups),
     ];
-    let tiles = if let Way::Tiles(tiles) = key.way { tiles.defines().to_vec() } else { Vec::new() };
+    let tiles = match key.way {
+        Way::Lanes | Way::Matrix => Vec::new(),
+        Way::Tiles(tiles) => tiles.defines().to_vec(),
+        Way::Hopper(hopper) => hopper.defines().to_vec(),
+    };
     let numbers: Vec<_> = numbers.into_iter().chain(tiles).map(|(name, value)| (name, value.to_string())).collect();
     let own = numbers.iter().map(|(name, value)| (*name, value.as_str()));
     let defines: Vec<(&str, &str)> =
@@ -585,6 +602,12 @@ pub(super) fn sources(arch: Arch, dtype: DType) -> impl Iterator<Item = (&'stati
         let key = PagedKey::by_lanes(cache_of(format), dtype, depths, LATENT_SPLIT, false);
         Some(source(PagedKey { rows: tiles.rows, way: Way::Tiles(tiles), slots, ..key }))
     });
+    let on_hopper = [false, true].into_iter().filter_map(move |slots| {
+        let depths = [576, 512];
+        let hopper = Hopper::of(info, dtype, false, Tiles::HEADS_LEAST, depths)?;
+        let key = PagedKey::by_lanes(cache_of(None), dtype, depths, LATENT_SPLIT, false);
+        Some(source(PagedKey { rows: Hopper::ROWS, way: Way::Hopper(hopper), slots, ..key }))
+    });
     let all = TEAMS.into_iter().flat_map(|team| [1, 2, 4].map(|rows| (team, [1, 1], rows)));
     let long = [[2, 2], [3, 2]].into_iter().flat_map(|turns| [1, 2].map(|rows| (TEAMS[3], turns, rows)));
     let all = all.chain(long).enumerate().map(move |(turn, (team, turns, rows))| {
@@ -595,6 +618,7 @@ pub(super) fn sources(arch: Arch, dtype: DType) -> impl Iterator<Item = (&'stati
     });
     all.chain(on_unit)
         .chain(in_tiles)
+        .chain(on_hopper)
         .map(|source| (OP, source))
         .filter(move |_| matches!(dtype, DType::F32 | DType::F16 | DType::BF16))
 }
@@ -656,6 +680,7 @@ impl PagedArgs {
     }
 }
 
+mod hopper;
 mod tiles;
 
 #[cfg(test)]

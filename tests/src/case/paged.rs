@@ -77,7 +77,7 @@ const fn coded(spec: Spec, format: Format, scales: Scales) -> Spec {
 }
 
 /// A key, none, around a page, around a split, many splits; every head size's team, every number of rows.
-const SIZES: [Spec; 61] = [
+const SIZES: [Spec; 63] = [
     Spec { sequences: &[(1, 3), (1, 5)], heads: 2, depths: [8, 8], block: 4, ..PLAIN },
     Spec { sequences: &[(1, 1)], heads: 1, ..PLAIN },
     PLAIN,
@@ -136,6 +136,8 @@ const SIZES: [Spec; 61] = [
     // More rows than a workgroup has; several of its groups of them, and all that hides a key there.
     Spec { sequences: &[(1, 70), (1, 0), (1, 1)], heads: 128, depths: [192, 128], ..LATENT },
     Spec { sequences: &[(3, 1100), (1, 33)], heads: 24, depths: [320, 256], window: Some(1030), block: 64, ..LATENT },
+    Spec { sequences: &[(2, 150), (1, 64)], heads: 40, window: Some(100), ..LATENT },
+    Spec { sequences: &[(3, 90)], heads: 24, depths: [512, 512], bias: true, slopes: true, sinks: true, ..LATENT },
     Spec { sequences: &[(5, 90), (5, 3)], depths: [192, 128], bias: true, slopes: true, softcap: Some(3.0), ..LATENT },
     coded(
         Spec { sequences: &[(2, 70), (2, 1)], heads: 40, depths: [192, 128], sinks: true, ..LATENT },
