@@ -136,8 +136,6 @@ const SIZES: [Spec; 63] = [
     // More rows than a workgroup has; several of its groups of them, and all that hides a key there.
     Spec { sequences: &[(1, 70), (1, 0), (1, 1)], heads: 128, depths: [192, 128], ..LATENT },
     Spec { sequences: &[(3, 1100), (1, 33)], heads: 24, depths: [320, 256], window: Some(1030), block: 64, ..LATENT },
-    Spec { sequences: &[(2, 150), (1, 64)], heads: 40, window: Some(100), ..LATENT },
-    Spec { sequences: &[(3, 90)], heads: 24, depths: [512, 512], bias: true, slopes: true, sinks: true, ..LATENT },
     Spec { sequences: &[(5, 90), (5, 3)], depths: [192, 128], bias: true, slopes: true, softcap: Some(3.0), ..LATENT },
     coded(
         Spec { sequences: &[(2, 70), (2, 1)], heads: 40, depths: [192, 128], sinks: true, ..LATENT },
@@ -158,6 +156,9 @@ const SIZES: [Spec; 63] = [
     coded(Spec { sequences: &[(1, 70), (1, 0)], q_format: Some(Format::E4M3), ..LATENT }, Format::E4M3, Scales::Tensor),
     Spec { sequences: &[(2, 33)], depths: [192, 128], q_format: Some(Format::E4M3Fnuz), ..LATENT },
     Spec { sequences: &[(1, 9)], q_format: Some(Format::E5M2), sinks: true, ..PLAIN },
+    // Several tiles of keys, and all that hides one, with the models' channels.
+    Spec { sequences: &[(2, 150), (1, 64)], heads: 40, window: Some(100), ..LATENT },
+    Spec { sequences: &[(3, 90)], heads: 24, bias: true, slopes: true, sinks: true, ..LATENT },
 ];
 
 const TYPES: [DType; 3] = [DType::BF16, DType::F16, DType::F32];

@@ -12,8 +12,8 @@ const STAGES: usize = 2;
 const SHARED_BYTES: usize = 48;
 /// Channels of a value: each of two groups of four waves has half of them, which are the columns of one product.
 const VALUE_DEPTH: usize = 512;
-/// Channels of a key, for which LDS has room beside Q.
-const DEPTHS: [usize; 2] = [512, 576];
+/// Channels of a key: no others are more than a value's and leave LDS room beside Q.
+const DEPTH: usize = 576;
 
 /// The macros of `paged_hopper.h`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -35,7 +35,7 @@ impl Hopper {
         [depth, value_depth]: [usize; 2],
     ) -> Option<Hopper> {
         let is_16_bit = matches!(q, DType::F16 | DType::BF16);
-        let fits = DEPTHS.contains(&depth) && value_depth == VALUE_DEPTH && group >= Tiles::HEADS_LEAST;
+        let fits = depth == DEPTH && value_depth == VALUE_DEPTH && group >= Tiles::HEADS_LEAST;
         (info.family == Family::Hopper && is_16_bit && !is_coded && fits).then_some(Hopper { depth })
     }
 
