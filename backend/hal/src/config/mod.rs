@@ -154,7 +154,7 @@ impl Default for Config {
             cache_mb: 1024,
             packs: None,
             fusion: true,
-            replay: true,
+            replay: false,
             recompute_kb: 8 << 10,
             matrix: true,
             vendor: true,

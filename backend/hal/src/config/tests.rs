@@ -33,7 +33,7 @@ fn twins() -> Vec<(&'static str, &'static str, Config)> {
         ("ROCFIRE_CACHE_MB", "17", base().with_cache_mb(17)),
         ("ROCFIRE_PACKS", PACKS, base().with_packs(vec!["/a/one.rocpack".into(), "two".into()])),
         ("ROCFIRE_FUSION", "0", base().with_fusion(false)),
-        ("ROCFIRE_REPLAY", "0", base().with_replay(false)),
+        ("ROCFIRE_REPLAY", "1", base().with_replay(true)),
         ("ROCFIRE_RECOMPUTE_KB", "17", base().with_recompute_kb(17u64)),
         ("ROCFIRE_MATRIX", "0", base().with_matrix(false)),
         ("ROCFIRE_VENDOR", "0", base().with_vendor(false)),

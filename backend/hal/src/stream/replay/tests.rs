@@ -176,7 +176,13 @@ impl LaunchGraph for CellsGraph {
     }
 }
 
+/// Replays are not the default.
+fn replaying() -> Config {
+    Config::default().with_replay(true)
+}
+
 /// A device of that driver, and the kernel; `None` without a compiler, which the test says.
+
 fn device(test: &str, config: Config) -> Option<(Device, Arc<Cells>, Function)> {
     let arch = rocfire_arch::Arch::parse("gfx942").unwrap();
     let cells = Arc::new(Cells::default());
@@ -234,7 +240,7 @@ fn product(factor: impl Fn(usize) -> f32) -> Vec<f32> {
 fn launches_that_come_again_are_replayed_and_give_what_they_gave() {
     const TEST: &str = "launches_that_come_again_are_replayed_and_give_what_they_gave";
     const ROUNDS: usize = 18;
-    let Some((device, _, function)) = device(TEST, Config::default()) else { return };
+    let Some((device, _, function)) = device(TEST, replaying()) else { return };
     let mut kept = Vec::new();
     for at in 0..ROUNDS {
         // Addresses move behind some rounds, as what is kept has had them; one factor is another each time.
@@ -259,7 +265,7 @@ fn launches_that_come_again_are_replayed_and_give_what_they_gave() {
 
 #[test]
 fn nothing_is_replayed_where_that_is_off() {
-    let config = Config::default();
+    let config = replaying();
     for config in [config.clone().with_replay(false), config.with_sync(true)] {
         let Some((device, _, function)) = device("nothing_is_replayed_where_that_is_off", config) else { return };
         for _ in 0..6 {
@@ -276,7 +282,7 @@ fn a_graph_that_gives_something_else_is_found_and_not_used() {
     let defects: [(Defect, bool); 3] =
         [(|cells| &cells.is_wrong, false), (|cells| &cells.forgets, true), (|cells| &cells.makes_none, false)];
     for (defect, is_made) in defects {
-        let Some((device, cells, function)) = device(TEST, Config::default()) else { return };
+        let Some((device, cells, function)) = device(TEST, replaying()) else { return };
         defect(&cells).store(true, Ordering::Relaxed);
         for at in 0..8 {
             let factor = |launch: usize| if launch % 8 == 3 { at as f32 } else { 1.5 };
@@ -291,7 +297,7 @@ fn a_graph_that_gives_something_else_is_found_and_not_used() {
 
 #[test]
 fn each_shape_has_its_own_graph() {
-    let Some((device, _, function)) = device("each_shape_has_its_own_graph", Config::default()) else { return };
+    let Some((device, _, function)) = device("each_shape_has_its_own_graph", replaying()) else { return };
     for at in 0..24 {
         let factor = |launch: usize| if launch % 8 == 3 { at as f32 } else { 0.25 };
         assert_eq!(values(&round(&device, &function, factor, 1 + at as u32 % 3)), product(factor), "round {at}");
@@ -303,7 +309,7 @@ fn each_shape_has_its_own_graph() {
 #[test]
 fn launches_whose_arguments_all_change_go_one_by_one() {
     const TEST: &str = "launches_whose_arguments_all_change_go_one_by_one";
-    let Some((device, _, function)) = device(TEST, Config::default()) else { return };
+    let Some((device, _, function)) = device(TEST, replaying()) else { return };
     for at in 0..12 {
         let factor = |launch: usize| (at + launch) as f32 * 0.25;
         assert_eq!(values(&round(&device, &function, factor, 1)), product(factor), "round {at}");
@@ -314,7 +320,7 @@ fn launches_whose_arguments_all_change_go_one_by_one() {
 #[test]
 fn arguments_that_come_in_turns_have_a_graph_each() {
     const TEST: &str = "arguments_that_come_in_turns_have_a_graph_each";
-    let Some((device, _, function)) = device(TEST, Config::default()) else { return };
+    let Some((device, _, function)) = device(TEST, replaying()) else { return };
     for at in 0..24 {
         let factor = |launch: usize| (at % 3 + launch) as f32 * 0.25;
         assert_eq!(values(&round(&device, &function, factor, 1)), product(factor), "round {at}");
@@ -327,7 +333,7 @@ fn arguments_that_come_in_turns_have_a_graph_each() {
 #[test]
 fn a_read_in_the_middle_sees_all_that_came_before() {
     const TEST: &str = "a_read_in_the_middle_sees_all_that_came_before";
-    let Some((device, _, function)) = device(TEST, Config::default()) else { return };
+    let Some((device, _, function)) = device(TEST, replaying()) else { return };
     let [x, y, z] = [(); 3].map(|()| ones(&device));
     for at in 0..8 {
         device.stream().together(|| {
@@ -347,7 +353,7 @@ fn a_read_in_the_middle_sees_all_that_came_before() {
 
 #[test]
 fn two_threads_share_a_stream() {
-    let Some((device, _, function)) = device("two_threads_share_a_stream", Config::default()) else { return };
+    let Some((device, _, function)) = device("two_threads_share_a_stream", replaying()) else { return };
     std::thread::scope(|scope| {
         for thread in 0..2 {
             let (device, function) = (&device, &function);
@@ -365,7 +371,7 @@ fn two_threads_share_a_stream() {
 #[test]
 fn what_fails_in_the_middle_is_told_of_at_the_next_read_and_poisons_what_it_writes() {
     const TEST: &str = "what_fails_in_the_middle_is_told_of_at_the_next_read_and_poisons_what_it_writes";
-    let Some((device, cells, function)) = device(TEST, Config::default()) else { return };
+    let Some((device, cells, function)) = device(TEST, replaying()) else { return };
     let x = ones(&device);
     let launch = |from: &Tensor, to: &Tensor| scale(&function, from.buffer(), to.buffer(), 2.0, 1).unwrap();
     let turn = |middle: &Tensor| {
@@ -397,7 +403,7 @@ fn what_fails_in_the_middle_is_told_of_at_the_next_read_and_poisons_what_it_writ
 #[test]
 fn memory_goes_back_to_the_driver_after_what_is_held_has_used_it() {
     const TEST: &str = "memory_goes_back_to_the_driver_after_what_is_held_has_used_it";
-    let Some((device, _, function)) = device(TEST, Config::default().with_pool_mb(44)) else { return };
+    let Some((device, _, function)) = device(TEST, replaying().with_pool_mb(44)) else { return };
     let x = ones(&device);
     for large in [30 << 20, 40 << 20].into_iter().cycle().take(8) {
         device.stream().together(|| {
