@@ -85,8 +85,8 @@ impl Tile {
         let whole = |&groups: &usize| groups.is_multiple_of(per.div_ceil(4));
         let groups = |groups: usize| n.div_ceil(groups * GROUP_COLUMNS) * tiles;
         let enough = |&of: &usize| groups(of) * PARTS_MOST >= UNITS / 2;
-        let kinds = GROUPS.into_iter().filter(whole);
-        let of = kinds.clone().find(enough).or(kinds.last())?;
+        let mut kinds = GROUPS.into_iter().filter(whole);
+        let of = kinds.clone().find(enough).or(kinds.next_back())?;
         let pieces = k / PIECE;
         let fits = |&parts: &usize| parts == 1 || pieces / parts >= PIECES_LEAST;
         // What the multiprocessor takes that has most workgroups.

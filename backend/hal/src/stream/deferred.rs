@@ -202,9 +202,9 @@ impl Stream {
             // memory that was live then has been handed out again since.
             Action::Kernel { .. } | Action::Product { .. } => unsafe { self.put(state, command, written) },
             Action::Copy { .. } | Action::Fill { .. } | Action::Upload { .. } | Action::Wait { .. } => {
+                self.put_held(state);
                 // SAFETY: as above; the ranges were checked to lie in their buffers. An upload's bytes go with the command: they are
                 // waited for below.
-                self.put_held(state);
                 let outcome = unsafe { self.execute(state, command, written) };
                 outcome.map(drop).map_err(|failure| match failure {
                     LaunchFailure::Rejected(error) => error,

@@ -12,7 +12,7 @@ use super::matrices::{Gated, Mixed};
 #[derive(Debug)]
 pub(crate) enum FeedForward {
     Dense(Gated),
-    Experts(Experts),
+    Experts(Box<Experts>),
 }
 
 #[derive(Debug)]
@@ -49,14 +49,14 @@ impl FeedForward {
         }
         let router = source.matrix(&format!("{name}.router"), &[width, experts])?;
         let matrices = Mixed::new(source, name, [experts, width, hidden])?;
-        Ok(FeedForward::Experts(Experts { router, bias, matrices, form, shared }))
+        Ok(FeedForward::Experts(Box::new(Experts { router, bias, matrices, form, shared })))
     }
 
     /// `[rows, width]` to the same.
     pub fn forward(&self, x: &Tensor, batch: &Batch) -> Result<Tensor> {
         let Experts { router, bias, matrices, form, shared } = match self {
             FeedForward::Dense(gated) => return gated.forward(x, batch),
-            FeedForward::Experts(experts) => experts,
+            FeedForward::Experts(experts) => experts.as_ref(),
         };
         let [shares, ids] = route(&x.matmul(router)?, *form, bias.as_ref())?;
         let y = matrices.forward(x, &ids, &shares)?;

@@ -182,7 +182,6 @@ fn replaying() -> Config {
 }
 
 /// A device of that driver, and the kernel; `None` without a compiler, which the test says.
-
 fn device(test: &str, config: Config) -> Option<(Device, Arc<Cells>, Function)> {
     let arch = rocfire_arch::Arch::parse("gfx942").unwrap();
     let cells = Arc::new(Cells::default());
