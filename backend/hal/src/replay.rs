@@ -3,11 +3,11 @@
 //! A launch costs the host 2.6 to 3.7 µs in CUDA's driver, one of a graph's sixteen 0.1 µs. Setting its arguments before costs 0.4 µs
 //! over and over, but in a training step of a transformer, whose memory is cold by then, as much as a launch (H200, CUDA 13.0,
 //! 2026-11-28: `cuLaunchKernelEx`, `cuGraphLaunch`, `cuGraphExecKernelNodeSetParams`). So within [`crate::Stream::together`] launches are
-//! held until there are [`HELD_MOST`], or something comes that no graph here has: a copy, a product by a vendor's library, a read, a
+//! held until there are `HELD_MOST`, or something comes that no graph here has: a copy, a product by a vendor's library, a read, a
 //! wait. What is held is a segment. Its arguments are compared with those of the last times that the same kernels came with the same
 //! grids and blocks; once at most half of its launches have others, it becomes a graph, and is replayed whenever that is so again, the
 //! ones that differ set before. Else its launches go one by one. Where arguments come back in turns, as memory often does, there are
-//! up to [`INSTANCES_MOST`] graphs of a segment.
+//! up to `INSTANCES_MOST` graphs of a segment.
 //!
 //! Each instance's first replay, and the first with arguments that were set, are compared with the launches one by one, every byte
 //! that these write; a segment that differs there is never replayed again. `stream/replay.rs` does all that; here is what is kept.

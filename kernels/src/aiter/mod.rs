@@ -8,7 +8,7 @@
 //! `objects.csv` lists: by their hash, each right against references in f64 under every schedule of waves, with no race between them
 //! (`tests/foreign.md`). A file that is missing, damaged or of another version is not loaded, which is told once, and ours are launched.
 //!
-//! Callers are launchers, by [`Tier`]; `rocfire doctor` and `rocfire aiter install` by [`report`] and [`install`]. Kernels that add
+//! Callers are launchers, by `Tier`; `rocfire doctor` and `rocfire aiter install` by [`report`] and [`install`]. Kernels that add
 //! in floats by atomics are not for deterministic runs; those listed so far add none.
 
 mod folder;
