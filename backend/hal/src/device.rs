@@ -107,10 +107,12 @@ impl Device {
     fn made(id: DeviceId, config: Config, driver: Arc<dyn Driver>, wanted: Option<Mutex<Vec<Source>>>) -> Device {
         let limit_bytes = limit_bytes(&config, driver.info());
         report(config.log, Level::Info, format_args!("opened {id}: {}", driver.info().name));
+        let pool = Pool::new(Arc::clone(&driver), limit_bytes);
+        let pool = if config.replay { pool.keeping_blocks() } else { pool };
         Device(Arc::new_cyclic(|device| DeviceInner {
             id,
             stream: Stream::new(device.clone(), Arc::clone(&driver), &config, wanted.is_some()),
-            pool: Arc::new(Mutex::new(Pool::new(Arc::clone(&driver), limit_bytes))),
+            pool: Arc::new(Mutex::new(pool)),
             modules: Mutex::new(HashMap::new()),
             vendor_plans: crate::vendor::Plans::default(),
             attached: OnceLock::new(),

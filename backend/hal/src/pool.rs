@@ -2,9 +2,11 @@
 //!
 //! Two-level segregated fit (Masmano et al., "TLSF: a new dynamic memory allocator for real-time systems", 2004): free
 //! blocks hang in lists by size class (powers of two, each cut in eight), a bitmap finds the first class that fits, a
-//! block is split when it is larger than asked for. One that comes back is kept whole for requests of its size (`bins.rs`); when there
-//! is no free block for a request, all that are kept so are merged with their free neighbours. All of it lives in one slab of nodes, so
-//! that a block that was had before costs no allocation on the host.
+//! block is split when it is larger than asked for, and merged with its free neighbours when it comes back. All of it
+//! lives in one slab of nodes, so that a block that was had before costs no allocation on the host.
+//!
+//! Where launches are replayed ([`Pool::keeping_blocks`]) one that comes back is kept whole for requests of its size (`bins.rs`); when
+//! there is no free block for a request, all that are kept so are merged.
 //!
 //! Memory that is asked for inside [`Pool::set_persistent`] lies in segments of its own: what lives as long as a model must not
 //! keep segments from being given back that are full of what came and went beside it.
@@ -119,7 +121,9 @@ pub struct Pool {
     driver: Arc<dyn Driver>,
     nodes: Vec<Node>,
     unused_nodes: Vec<u32>,
-    /// What came back and is not merged yet: in no list of free blocks.
+    /// Whether what comes back is kept whole.
+    keeps_blocks: bool,
+    /// What is kept so: in no list of free blocks.
     bins: Bins,
     heads: Box<[[u32; CLASSES]; ARENAS]>,
     /// One bit per class that has a free block.
@@ -143,6 +147,7 @@ impl Pool {
             driver,
             nodes: Vec::new(),
             unused_nodes: Vec::new(),
+            keeps_blocks: false,
             bins: Bins::default(),
             heads: Box::new([[NIL; CLASSES]; ARENAS]),
             occupied: [[0; CLASSES / 64]; ARENAS],
@@ -154,6 +159,12 @@ impl Pool {
             held: None,
             held_bytes: 0,
         }
+    }
+
+    /// One whose blocks are kept whole when they come back, so that a step gets the addresses that one before has got.
+    pub fn keeping_blocks(mut self) -> Pool {
+        self.keeps_blocks = true;
+        self
     }
 
     /// From now on what is given back is kept from others: work that waits on the host may still use it.
@@ -264,7 +275,7 @@ impl Pool {
                 node
             }
         };
-        if !self.capturing {
+        if self.keeps_blocks && !self.capturing {
             self.bins.lend(self.nodes[node as usize].arena.into(), wanted);
         }
         let taken = &mut self.nodes[node as usize];
@@ -310,9 +321,9 @@ impl Pool {
 
     /// Merges all that is kept whole with its free neighbours.
     fn merge_kept(&mut self) {
-        while let Some(node) = self.bins.any() {
-            self.merge_free(node);
-        }
+        let mut bins = std::mem::take(&mut self.bins);
+        bins.empty(|node| self.merge_free(node));
+        self.bins = bins;
     }
 
     /// Makes a node free, and one with its free neighbours.

@@ -12,9 +12,11 @@
 //! Each instance's first replay, and the first with arguments that were set, are compared with the launches one by one, every byte
 //! that these write; a segment that differs there is never replayed again. `stream/replay.rs` does all that; here is what is kept.
 
-use std::collections::{HashMap, VecDeque};
-use std::hash::{BuildHasherDefault, Hasher};
+use std::collections::VecDeque;
+use std::hash::Hasher;
 use std::sync::{Arc, Weak};
+
+use rustc_hash::{FxHashMap, FxHasher};
 
 use crate::Function;
 use crate::buffer::Memory;
@@ -101,7 +103,7 @@ pub(crate) struct Held {
     launches: Vec<HeldLaunch>,
     args: Vec<u8>,
     written: Vec<Written>,
-    hash: Mix,
+    hash: FxHasher,
     /// Room for the memory of a launch that goes by itself.
     pub room: Vec<Arc<Memory>>,
 }
@@ -177,7 +179,7 @@ impl Held {
         self.launches.clear();
         self.args.clear();
         self.written.clear();
-        self.hash = Mix::default();
+        self.hash = FxHasher::default();
     }
 }
 
@@ -289,7 +291,7 @@ pub(crate) struct Replaying {
     /// How many would have launches put together.
     open: usize,
     pub held: Held,
-    known: HashMap<u64, Known, BuildHasherDefault<Mix>>,
+    known: FxHashMap<u64, Known>,
     pub counts: Replays,
 }
 
@@ -343,34 +345,5 @@ impl Replaying {
     /// Keeps a segment for its next time. One that is not given back is not replayed again.
     pub fn keep(&mut self, held: &Held, segment: Box<Segment>) {
         self.known.insert(held.hash.finish(), Known::Kept(segment));
-    }
-}
-
-/// A hash of a few words, for tables whose entries are compared anyway.
-#[derive(Clone, Copy, Default)]
-pub(crate) struct Mix(u64);
-
-impl Hasher for Mix {
-    fn finish(&self) -> u64 {
-        self.0
-    }
-
-    fn write(&mut self, bytes: &[u8]) {
-        let (words, rest) = bytes.as_chunks();
-        words.iter().for_each(|word| self.write_u64(u64::from_le_bytes(*word)));
-        rest.iter().for_each(|&byte| self.write_u64(byte.into()));
-    }
-
-    fn write_u32(&mut self, word: u32) {
-        self.write_u64(word.into());
-    }
-
-    fn write_usize(&mut self, word: usize) {
-        self.write_u64(word as u64);
-    }
-
-    fn write_u64(&mut self, word: u64) {
-        // The fraction of the golden ratio, in 64 bits: Knuth, "The Art of Computer Programming", volume 3, 6.4.
-        self.0 = (self.0.rotate_left(5) ^ word).wrapping_mul(0x9e37_79b9_7f4a_7c15);
     }
 }

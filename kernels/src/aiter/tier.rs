@@ -15,7 +15,7 @@ pub(crate) struct Tier {
 }
 
 impl Tier {
-    /// As the settings say: on a GPU if they do not.
+    /// As the settings say: on an AMD GPU if they do not.
     pub fn of(device: &Device) -> Tier {
         let is_on = device.config().aiter.unwrap_or(device.id().driver() == DriverKind::Hip);
         let objects: Vec<Object> = if is_on { objects::of(device).cloned().collect() } else { Vec::new() };

@@ -106,7 +106,7 @@ pub struct Config {
     pub matrix: bool,
     /// Whether the vendor's library is used for matrix products, where it is installed.
     pub vendor: bool,
-    /// Whether AITER's code objects are used where they are found and apply; `None` for yes on a GPU, no elsewhere.
+    /// Whether AITER's code objects are used where they are found and apply; `None` for yes on an AMD GPU, no elsewhere.
     pub aiter: Option<bool>,
     /// Where they are; `None` for the folder of compiled kernels, else where Python has the package.
     pub aiter_dir: Option<PathBuf>,

@@ -107,7 +107,7 @@ pub const SETTINGS: &[Setting] = &[
         values: SWITCH,
         about: "whether AITER's code objects are used where they are found and apply",
         parse: |config, text| switch(text).map(|on| config.aiter = Some(on)),
-        show: |config| config.aiter.map_or_else(|| "1 on a GPU, else 0".to_owned(), show_switch),
+        show: |config| config.aiter.map_or_else(|| "1 on an AMD GPU, else 0".to_owned(), show_switch),
     },
     Setting {
         name: "ROCFIRE_AITER_DIR",

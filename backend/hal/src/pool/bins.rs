@@ -5,11 +5,9 @@
 //! that they had, and can be replayed as they are (`replay.rs`). Cut and merged by each request, blocks would end up elsewhere each
 //! time. What is kept here is merged when nothing else serves a request, before the driver is asked for memory.
 
-use std::collections::HashMap;
-use std::hash::BuildHasherDefault;
+use rustc_hash::FxHashMap;
 
 use super::ARENAS;
-use crate::replay::Mix;
 
 /// Blocks of one size.
 #[derive(Default)]
@@ -22,7 +20,7 @@ struct Bin {
 
 /// Blocks that are kept whole.
 #[derive(Default)]
-pub(super) struct Bins([HashMap<u64, Bin, BuildHasherDefault<Mix>>; ARENAS]);
+pub(super) struct Bins([FxHashMap<u64, Bin>; ARENAS]);
 
 impl Bins {
     /// The kept block of a size with the lowest address.
@@ -53,8 +51,9 @@ impl Bins {
         }
     }
 
-    /// Takes out some block; `None` if none is kept.
-    pub fn any(&mut self) -> Option<u32> {
-        self.0.iter_mut().flat_map(HashMap::values_mut).find_map(|bin| Some(bin.kept.pop()?.1))
+    /// Takes out every block that is kept.
+    pub fn empty(&mut self, mut take: impl FnMut(u32)) {
+        let bins = self.0.iter_mut().flat_map(FxHashMap::values_mut);
+        bins.flat_map(|bin| bin.kept.drain(..)).for_each(|(_, node)| take(node));
     }
 }

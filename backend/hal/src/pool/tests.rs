@@ -155,9 +155,10 @@ fn sizes() -> impl Strategy<Value = u64> {
 
 proptest! {
     #[test]
-    fn blocks_never_overlap_and_neighbours_merge(steps in prop::collection::vec((sizes(), any::<bool>(), any::<prop::sample::Index>()), 1..120)) {
+    fn blocks_never_overlap_and_neighbours_merge(keeps in any::<bool>(), steps in prop::collection::vec((sizes(), any::<bool>(), any::<prop::sample::Index>()), 1..120)) {
         let books = Books::new(256 << 20);
-        let mut pool = Pool::new(Arc::clone(&books) as Arc<dyn Driver>, u64::MAX);
+        let pool = Pool::new(Arc::clone(&books) as Arc<dyn Driver>, u64::MAX);
+        let mut pool = if keeps { pool.keeping_blocks() } else { pool };
         let mut live: Vec<Block> = Vec::new();
         for (bytes, give_back, which) in steps {
             if give_back && !live.is_empty() {
@@ -218,7 +219,7 @@ fn a_block_that_comes_back_is_handed_out_again() {
 fn a_step_gets_the_addresses_of_one_before_whatever_order_blocks_come_back_in() {
     const WEIGHTS: usize = 20;
     let books = Books::new(256 << 20);
-    let mut pool = Pool::new(Arc::clone(&books) as Arc<dyn Driver>, u64::MAX);
+    let mut pool = Pool::new(Arc::clone(&books) as Arc<dyn Driver>, u64::MAX).keeping_blocks();
     let size = |at: usize| [700, 3000, 5000, 40_000, 300_000][at * 7919 % 5] * (1 + at as u64 % 3);
     let mut weights: Vec<Block> = (0..WEIGHTS).map(|at| pool.allocate(size(at), true).unwrap().unwrap()).collect();
     let mut steps: Vec<Vec<u64>> = Vec::new();
