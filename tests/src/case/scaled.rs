@@ -25,7 +25,7 @@ const SIXTEEN_BITS: usize = 2;
 
 pub fn cases() -> Vec<Case> {
     use Format::{E2M1, E4M3, E4M3Fnuz, E5M2, E5M2Fnuz, I4, I8};
-    let specs: [Spec; 26] = [
+    let specs: [Spec; 28] = [
         ([1, 1, 2], [I8, I8], TOKENS),
         ([3, 5, 31], [I8, I8], TOKENS),
         ([40, 70, 640], [I8, I8], TOKENS),
@@ -53,9 +53,12 @@ pub fn cases() -> Vec<Case> {
         ([3, 64, 65], [I8, I8], TOKENS),
         ([40, 33, 128], [I8, I8], TOKENS),
         ([20, 40, 64], [E4M3, E4M3], TOKENS),
+        // A tile that lacks a row, and one that lacks a column.
+        ([63, 64, 64], [I8, I8], TOKENS),
+        ([64, 63, 64], [I8, I8], TOKENS),
     ];
     // One row and one tile, edges of tiles in rows and along K, each height of tiles, both ways of exponents, decoded formats.
-    let laid_out: [Spec; 16] = [
+    let laid_out: [Spec; 18] = [
         ([1, 1, 2], [I8, I8], TOKENS),
         ([3, 17, 31], [I8, I8], TOKENS),
         ([40, 70, 640], [I8, I8], TOKENS),
@@ -72,6 +75,9 @@ pub fn cases() -> Vec<Case> {
         ([70, 40, 512], [E2M1, E2M1], [UP, UP]),
         ([7, 19, 130], [I8, I4], [Granularity::Token, Granularity::Group(64)]),
         ([66, 16000, 64], [I8, I8], TOKENS),
+        // A tile that lacks a row, and one that lacks a column.
+        ([63, 64, 64], [I8, I8], TOKENS),
+        ([64, 63, 64], [I8, I8], TOKENS),
     ];
     // Into 16 bits, and large enough for the vendor's library where there is one.
     let large: [Spec; 8] = [
