@@ -47,10 +47,17 @@ impl Counts {
     pub fn figures(&self) -> [f64; FIGURES.len()] {
         let waits =
             if self.matrix_instructions == 0 { 0.0 } else { self.waits as f64 / self.matrix_instructions as f64 };
-        let [matrix, valu, lds, vmem, issue] = [self.matrix, self.valu, self.lds, self.vmem, self.issue];
-        let counts = [matrix, valu, lds, vmem, issue, self.lds_instructions].map(|count| count as f64);
-        let [matrix, valu, lds, vmem, issue, instructions] = counts;
-        [matrix, valu, lds, vmem, issue, instructions, waits, self.requested as f64, self.lines as f64]
+        [
+            self.matrix as f64,
+            self.valu as f64,
+            self.lds as f64,
+            self.vmem as f64,
+            self.issue as f64,
+            self.lds_instructions as f64,
+            waits,
+            self.requested as f64,
+            self.lines as f64,
+        ]
     }
 }
 

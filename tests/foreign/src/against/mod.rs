@@ -156,37 +156,28 @@ fn decoding(objects: &[Object], arch: &'static str) -> Outcome<Vec<Pair>> {
 const TILING_OF_64: usize = 2;
 
 fn products(objects: &[Object], arch: &'static str) -> Outcome<Vec<Pair>> {
-    let mut pairs = Vec::new();
-    let size = [64, 4096, 4096];
-    let object = find(objects, arch, "bf16gemm/bf16gemm_outf32_tn_64x64_pf3.co")?;
-    pairs.push(Pair {
-        name: "product bf16 64x4096x4096".to_owned(),
-        arch,
-        most: CLOSE,
-        amd: gemm::of(object, size, 4).ok_or("no kernel of bf16 products")?,
-        ours: Box::new(move |device| ours::product(device, size, TILING_OF_64)),
-    });
-    let size = [2048, 2048, 512];
-    if arch == "gfx942" {
-        let object = find(objects, arch, "i8gemm/I8gemm_bf16_perTokenI8_BpreShuffle_128x128.co")?;
-        pairs.push(Pair {
-            name: "product i8 by token 2048x2048x512".to_owned(),
-            arch,
-            most: CLOSE,
-            amd: gemm::of(object, size, 1).ok_or("no kernel of i8 products")?,
-            ours: Box::new(move |device| ours::int8(device, size)),
-        });
-    } else {
-        let object = find(objects, arch, "f4gemm/f4gemm_bf16_per1x32Fp4_BpreShuffle_128x128.co")?;
-        pairs.push(Pair {
-            name: "product MXFP4 2048x2048x512".to_owned(),
-            arch,
-            most: CLOSE,
-            amd: gemm::of(object, size, 1).ok_or("no kernel of fp4 products")?,
-            ours: Box::new(move |device| ours::microscaled(device, size)),
-        });
-    }
-    Ok(pairs)
+    let (few, large) = ([64, 4096, 4096], [2048, 2048, 512]);
+    let product = |name: &str, object: &str, (size, splits): ([usize; 3], usize), ours: Box<Ours>| -> Outcome<Pair> {
+        let amd = gemm::of(find(objects, arch, object)?, size, splits).ok_or("no kernel of products")?;
+        let [m, n, k] = size;
+        Ok(Pair { name: format!("product {name} {m}x{n}x{k}"), arch, most: CLOSE, amd, ours })
+    };
+    let bf16 = Box::new(move |device: &Device| ours::product(device, few, TILING_OF_64));
+    let coded = match arch {
+        "gfx942" => product(
+            "i8 by token",
+            "i8gemm/I8gemm_bf16_perTokenI8_BpreShuffle_128x128.co",
+            (large, 1),
+            Box::new(move |device| ours::int8(device, large)),
+        ),
+        _ => product(
+            "MXFP4",
+            "f4gemm/f4gemm_bf16_per1x32Fp4_BpreShuffle_128x128.co",
+            (large, 1),
+            Box::new(move |device| ours::microscaled(device, large)),
+        ),
+    };
+    Ok(vec![product("bf16", "bf16gemm/bf16gemm_outf32_tn_64x64_pf3.co", (few, 4), bf16)?, coded?])
 }
 
 /// What came of a pair: our figures and AMD's.
