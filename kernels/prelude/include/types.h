@@ -41,7 +41,10 @@ RF_FN f16 f32_to_f16(float x) {
 #if RF_DEVICE_AMD || defined(RF_HOST)
     y.bits = bit_cast<u16>((_Float16)x);
 #else
-    asm("cvt.rn.f16.f32 %0, %1;" : "=h"(y.bits) : "f"(x));
+    // Of two, in a word: CUDA 13.0's ptxas makes of a byte stored from a 16-bit conversion the number itself as a whole one.
+    u32 both;
+    asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(both) : "f"(0.0f), "f"(x));
+    y.bits = (u16)both;
 #endif
     return y;
 }
@@ -57,7 +60,9 @@ RF_FN bf16 f32_to_bf16(float x) {
     u32 rounded = bits + 0x7fffu + ((bits >> 16) & 1u);
     y.bits = (u16)((x == x ? rounded : bits | 0x400000u) >> 16);
 #else
-    asm("cvt.rn.bf16.f32 %0, %1;" : "=h"(y.bits) : "f"(x));
+    u32 both;
+    asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(both) : "f"(0.0f), "f"(x));
+    y.bits = (u16)both;
 #endif
     return y;
 }
@@ -193,6 +198,16 @@ RF_FN u32 high_halves(u32 a, u32 b) {
     u32 halves;
     asm("prmt.b32 %0, %1, %2, 0x7632;" : "=r"(halves) : "r"(a), "r"(b));
     return halves;
+#endif
+}
+// Two floats that the type holds exactly, as `two_of` has them.
+template <class H> RF_FN u32 exact_two(float low, float high) {
+    if (same<H, bf16>::value) return high_halves(bit_cast<u32>(low), bit_cast<u32>(high));
+#if RF_DEVICE_AMD
+    // Truncates both in one instruction.
+    return bit_cast<u32>(__builtin_amdgcn_cvt_pkrtz(low, high));
+#else
+    return two_of<H>(low, high);
 #endif
 }
 

@@ -140,7 +140,7 @@ struct Values {
 #pragma unroll
                 for (int k = 0; k < KEYS; ++k) {
                     u32 one = 0;
-                    if (places[k] >= 0) __builtin_memcpy(&one, from + places[k], sizeof(Code));
+                    if (places[k] >= 0) one = Element<Code>::read((const Code*)(const void*)(from + places[k]));
                     words[e][k * sizeof(Code) / 4] |= one << (k * 8 * sizeof(Code) % 32);
                 }
             }

@@ -1,16 +1,22 @@
-// code.h: elements of a cache as floats and back. Stands behind cache.h.
+// code.h: elements of a cache as floats and back, each read and written by one access of its width. Stands behind cache.h.
 template <class T> struct Element;
 template <> struct Element<float> {
     RF_FN static float of(u32 bits) { return bit_cast<float>(bits); }
     RF_FN static u32 bits(float x) { return bit_cast<u32>(x); }
+    RF_FN static u32 read(const float* at) { return bit_cast<u32>(*at); }
+    RF_FN static void write(float* at, u32 bits) { *at = bit_cast<float>(bits); }
 };
 template <> struct Element<f16> {
     RF_FN static float of(u32 bits) { f16 x = {(u16)bits}; return to_f32(x); }
     RF_FN static u32 bits(float x) { return f32_to_f16(x).bits; }
+    RF_FN static u32 read(const f16* at) { return at->bits; }
+    RF_FN static void write(f16* at, u32 bits) { at->bits = (u16)bits; }
 };
 template <> struct Element<bf16> {
     RF_FN static float of(u32 bits) { return bit_cast<float>(bits << 16); }
     RF_FN static u32 bits(float x) { return f32_to_bf16(x).bits; }
+    RF_FN static u32 read(const bf16* at) { return at->bits; }
+    RF_FN static void write(bf16* at, u32 bits) { at->bits = (u16)bits; }
 };
 #if CACHE_FORMAT >= 0
 typedef Format<CACHE_FORMAT> CodeFormat;
@@ -18,6 +24,8 @@ template <> struct Element<u8> {
     RF_FN static float of(u32 bits) { return CodeFormat::decode(bits); }
     // Whole numbers to nearest, ties to even.
     RF_FN static u32 bits(float x) { return CodeFormat::encode<RoundEven>(x, -127.0f, 127.0f); }
+    RF_FN static u32 read(const u8* at) { return *at; }
+    RF_FN static void write(u8* at, u32 bits) { *at = (u8)bits; }
 };
 #endif
 
@@ -52,6 +60,29 @@ RF_FN void decode_two(u32 word, bool upper, float* to) {
 #elif CACHE_FORMAT >= 0
     to[0] = Element<Code>::of(upper ? word >> 16 & 0xffu : word & 0xffu);
     to[1] = Element<Code>::of(upper ? word >> 24 : word >> 8 & 0xffu);
+#endif
+}
+
+// Two codes of a word, its lower ones or its upper ones, as a word of two 16-bit floats, which hold every code exactly.
+template <class H> RF_FN u32 decode_word(u32 word, bool upper) {
+#if CACHE_CONVERTS && RF_DEVICE_AMD && ARCH_MATRIX == ARCH_MATRIX_MFMA && ARCH_MFMA_GENERATION >= 4
+    // CDNA 4 converts to either type at once, and multiplies by a power of two.
+    if (CACHE_FORMAT == 3) {
+        if (same<H, bf16>::value)
+            return upper ? bit_cast<u32>(__builtin_amdgcn_cvt_scalef32_pk_bf16_fp8(word, 1.0f, true))
+                         : bit_cast<u32>(__builtin_amdgcn_cvt_scalef32_pk_bf16_fp8(word, 1.0f, false));
+        return upper ? bit_cast<u32>(__builtin_amdgcn_cvt_scalef32_pk_f16_fp8(word, 1.0f, true))
+                     : bit_cast<u32>(__builtin_amdgcn_cvt_scalef32_pk_f16_fp8(word, 1.0f, false));
+    }
+    if (same<H, bf16>::value)
+        return upper ? bit_cast<u32>(__builtin_amdgcn_cvt_scalef32_pk_bf16_bf8(word, 1.0f, true))
+                     : bit_cast<u32>(__builtin_amdgcn_cvt_scalef32_pk_bf16_bf8(word, 1.0f, false));
+    return upper ? bit_cast<u32>(__builtin_amdgcn_cvt_scalef32_pk_f16_bf8(word, 1.0f, true))
+                 : bit_cast<u32>(__builtin_amdgcn_cvt_scalef32_pk_f16_bf8(word, 1.0f, false));
+#else
+    float two[2];
+    decode_two(word, upper, two);
+    return exact_two<H>(two[0], two[1]);
 #endif
 }
 

@@ -20,11 +20,7 @@ template <class E, int COUNT = LANE_CHANNELS> struct RowWords {
         for (int w = 0; w < WORDS; ++w) {
             words[w] = 0;
 #pragma unroll
-            for (int i = 0; i < PER; ++i) {
-                u32 one = 0;
-                __builtin_memcpy(&one, from + w * PER + i, sizeof(E));
-                words[w] |= one << (i * BITS % 32);
-            }
+            for (int i = 0; i < PER; ++i) words[w] |= Element<E>::read(from + w * PER + i) << (i * BITS % 32);
         }
     }
     RF_FN void write(E* to, bool is_whole) const {
@@ -39,10 +35,7 @@ template <class E, int COUNT = LANE_CHANNELS> struct RowWords {
             return;
         }
 #pragma unroll
-        for (int i = 0; i < COUNT; ++i) {
-            const u32 one = words[i / PER] >> (i % PER * BITS % 32);
-            __builtin_memcpy(to + i, &one, sizeof(E));
-        }
+        for (int i = 0; i < COUNT; ++i) Element<E>::write(to + i, words[i / PER] >> (i % PER * BITS % 32));
     }
     RF_FN float get(int i) const {
         const u32 bits = words[i / PER] >> (i % PER * BITS % 32);
@@ -65,11 +58,7 @@ RF_FN void read_channels(const CachePlane& plane, i64 at, u32 channel, Channels&
     }
     to.clear();
 #pragma unroll
-    for (int i = 0; i < LANE_CHANNELS; ++i) {
-        u32 bits = 0;
-        __builtin_memcpy(&bits, plane.at + at + channel_at(plane, channel + i), sizeof(Code));
-        to.put_bits(i, bits);
-    }
+    for (int i = 0; i < LANE_CHANNELS; ++i) to.put_bits(i, Element<Code>::read(plane.at + at + channel_at(plane, channel + i)));
 }
 RF_FN void write_channels(const CachePlane& plane, i64 at, u32 channel, const Channels& from) {
     if (plane.whole & 1) {
@@ -78,8 +67,5 @@ RF_FN void write_channels(const CachePlane& plane, i64 at, u32 channel, const Ch
         return;
     }
 #pragma unroll
-    for (int i = 0; i < LANE_CHANNELS; ++i) {
-        const u32 bits = from.bits(i);
-        __builtin_memcpy(plane.at + at + channel_at(plane, channel + i), &bits, sizeof(Code));
-    }
+    for (int i = 0; i < LANE_CHANNELS; ++i) Element<Code>::write(plane.at + at + channel_at(plane, channel + i), from.bits(i));
 }

@@ -131,10 +131,8 @@ RF_FN void write_token(const AbsorbArgs& g, u32 token, float* scratch) {
     write_channels(g.plane[1], at, turned.first[0], out);
 #else
 #pragma unroll
-    for (int n = 0; n < 2 * PAIRS; ++n) {
-        const u32 bits = out.bits(n);
-        __builtin_memcpy(g.plane[1].at + at + channel_at(g.plane[1], turned.first[n / PAIRS] + n % PAIRS), &bits, sizeof(Code));
-    }
+    for (int n = 0; n < 2 * PAIRS; ++n)
+        Element<Code>::write(g.plane[1].at + at + channel_at(g.plane[1], turned.first[n / PAIRS] + n % PAIRS), out.bits(n));
 #endif
 }
 

@@ -140,9 +140,9 @@ template <> struct Decoder<BY_FLOATS> {
 #if ARCH_PACKED_F32
         typedef float Two __attribute__((ext_vector_type(2)));
         const Two both = (Two){bit_cast<float>(first), bit_cast<float>(next)} + (Two){away, away};
-        return exact_two(both[0], both[1]);
+        return exact_two<In>(both[0], both[1]);
 #else
-        return exact_two(bit_cast<float>(first) + away, bit_cast<float>(next) + away);
+        return exact_two<In>(bit_cast<float>(first) + away, bit_cast<float>(next) + away);
 #endif
     }
 };
@@ -154,7 +154,7 @@ template <> struct Decoder<BY_ONE> {
         for (int i = 0; i < DEEP; ++i) words[i] = rows[i][word];
     }
     RF_FN u32 pair(const Constants<BY_ONE>&, int code, int p) const {
-        return exact_two(decode_at(words[2 * p], code), decode_at(words[2 * p + 1], code));
+        return exact_two<In>(decode_at(words[2 * p], code), decode_at(words[2 * p + 1], code));
     }
 };
 

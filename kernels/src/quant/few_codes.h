@@ -78,11 +78,6 @@ RF_FN u32 decode_two(u32 halves, int i) {
     return fma_two(mask_and_flip(halves >> i * Code::BITS / 8 * 8, mask, half), largest, positive);
 }
 #endif
-// Two floats that the type holds exactly.
-RF_FN u32 exact_two(float low, float high) {
-    if (same<In, bf16>::value) return high_halves(bit_cast<u32>(low), bit_cast<u32>(high));
-    return two_of<In>(low, high);
-}
 
 #if Q_FORMAT == 3
 // E4M3 `i` of both halves, divided by GROWN. Moved to where the type has sign and size, it is 2^-8 of the number in f16 and 2^-120 in
@@ -126,5 +121,5 @@ static const int PER_HALF = Q_PER / 2;
 // Code `i` of both halves as floats, as a pair of an operand.
 RF_FN u32 halves_of(u32 word, int i) {
     if (WAY == BY_TWO) return two_of_codes(word, i);
-    return exact_two(decode_at(word, i), decode_at(word, i + PER_HALF));
+    return exact_two<In>(decode_at(word, i), decode_at(word, i + PER_HALF));
 }
