@@ -43,22 +43,27 @@ pub struct Distance {
     pub nmse: f64,
     /// Elements where one is NaN or infinite and the other is not the same.
     pub unlike: usize,
+    /// The element with the largest error of those that are finite in both: its place, what it is and what it should be.
+    pub furthest: (usize, f64, f64),
 }
 
 impl Distance {
     /// Measures; the lengths must agree.
     pub fn between(got: &[f64], want: &[f64]) -> Distance {
         assert_eq!(got.len(), want.len(), "a result has as many elements as its oracle");
-        let (mut error, mut size, mut unlike) = (0.0, 0.0, 0);
-        for (&got, &want) in got.iter().zip(want) {
+        let (mut error, mut size, mut unlike, mut furthest) = (0.0, 0.0, 0, (0, 0.0, 0.0));
+        for (i, (&got, &want)) in got.iter().zip(want).enumerate() {
             if got.is_finite() && want.is_finite() {
+                if (got - want).abs() > f64::abs(furthest.1 - furthest.2) {
+                    furthest = (i, got, want);
+                }
                 error += (got - want) * (got - want);
                 size += want * want;
             } else if !(got == want || got.is_nan() && want.is_nan()) {
                 unlike += 1;
             }
         }
-        Distance { nmse: share(error, size), unlike }
+        Distance { nmse: share(error, size), unlike, furthest }
     }
 
     /// Measures few results by their terms, which may have cancelled: `moved` is what the oracle makes of inputs each of which is off
