@@ -260,20 +260,28 @@ RF_FN State state_of_row(const Shared& shared, u32 r, float (&by)[WAVES]) {
 }
 // Writes rows of a split whose results are in LDS, from `first` on.
 RF_FN void write_rows(const PagedArgs& g, const Shared& shared, const Rows& rows, u32 first, u32 kv_head, u32 split, bool is_only) {
-    // Threads of a row, and rows at once.
-    const u32 row_threads = V_CHANNELS_MOST < THREADS ? V_CHANNELS_MOST : THREADS;
-    for (u32 n = thread_x() / row_threads; n < RESULT_ROWS && first + n < rows.count; n += THREADS / row_threads) {
+    // Threads of a row, four channels each, and rows at once.
+    const u32 row_threads = V_CHANNELS_MOST / 4, at_once = THREADS / row_threads;
+    const u32 channel = thread_x() % row_threads * 4;
+    if (thread_x() >= row_threads * at_once) return;
+    for (u32 n = thread_x() / row_threads; n < RESULT_ROWS && first + n < rows.count; n += at_once) {
         float by[WAVES];
         const State state = state_of_row(shared, first + n, by);
         RowEnd end;
         end.start(g, rows, first + n, kv_head, split, state);
-        for (u32 channel = thread_x() % row_threads; channel < g.v.depth; channel += row_threads) {
-            float x = 0.0f;
+        if (channel < g.v.depth) {
+            Vec<float, 4> x;
 #pragma unroll
-            for (int wave = 0; wave < WAVES; ++wave) x += shared.results[wave][n][result_at(channel)] * by[wave];
-            end.put(g, channel, x, is_only);
+            for (int e = 0; e < 4; ++e) x[e] = 0.0f;
+#pragma unroll
+            for (int wave = 0; wave < WAVES; ++wave) {
+                const Vec<float, 4> part = load<4>(&shared.results[wave][n][result_at(channel)]);
+#pragma unroll
+                for (int e = 0; e < 4; ++e) x[e] += part[e] * by[wave];
+            }
+            end.put_four(g, channel, x, is_only);
         }
-        if (thread_x() % row_threads == 0) end.put_state(g, state, is_only);
+        if (channel == 0) end.put_state(g, state, is_only);
     }
 }
 #endif

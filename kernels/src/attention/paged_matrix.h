@@ -26,6 +26,8 @@ typedef In H;
 #define V_CHANNELS (DEPTH / LINES < K_CHANNELS ? DEPTH / LINES : K_CHANNELS)
 #define V_PARTS (DEPTH / LINES / V_CHANNELS)
 #define PRODUCTS (DEPTH / 16)
+// Keys that all waves take at once.
+#define STEP (WAVES * TILE)
 static_assert(ROWS == LINES, "a row for every line of a product");
 
 struct Exchanged {};
@@ -84,9 +86,7 @@ template <int COUNT> struct Part {
     }
     RF_FN u32 word(int i) const {
 #if CACHE_IS_CODED
-        float two[2];
-        decode_two(raw[i / 2], i % 2 != 0, two);
-        return two_of<H>(two[0], two[1]);
+        return decode_word<H>(raw[i / 2], i % 2 != 0);
 #else
         return raw[i];
 #endif
@@ -99,7 +99,11 @@ struct Work {
     Accumulator sums[PRODUCTS];
     float base, sum, slope;
     i32 place;  // of the lane's row
+    i32 seen_first, seen_end;  // keys that all rows see
     const float* bias;
+    // Where the lane's channels of keys and values are, of place 0; from one access to a key to the next.
+    const char *k, *v;
+    i64 apart;
 
     // Before the places of keys are there.
     RF_FN void start(const PagedArgs& g, const Rows& rows, u32 kv_head) {
@@ -125,6 +129,8 @@ struct Work {
             for (int i = 0; i < 4; ++i) q[2 * p + i / 2][i % 2] = words[i];
         }
         place = is_there ? rows.place + (i32)query : -1;
+        seen_first = rows.place + (i32)rows.query(g, rows.count - 1) + 1 - g.window;
+        seen_end = rows.place + (i32)rows.query(g, 0) + 1;
         slope = g.slopes && place >= 0 ? g.slopes[head] : 0.0f;
         bias = g.bias && place >= 0 ? g.bias + token * g.bias_token - rows.place : (const float*)0;
         base = -__builtin_inff();
@@ -148,16 +154,37 @@ struct Work {
     // The row of value i of a product of sums.
     RF_FN static u32 row_of(int i, u32 lane) { return RF_DEVICE_AMD ? lane % LINES : lane % 4 * 2 + i % 2; }
 
-    RF_FN float exponent(const PagedArgs& g, const Shared& shared, float x, i32 n, i32 at, i32 first_new) const {
-        if (at > place || at <= place - g.window || shared.places.k_at[n] < 0) return -__builtin_inff();
-        x *= g.scale;
+    // Scores to exponents of 2, of the keys from `at` on; -inf for those that the row does not see. WHOLE: it sees all of them.
+    template <bool WHOLE>
+    RF_FN void exponents(const PagedArgs& g, const Shared& shared, i32 begin, i32 at, i32 first_new, float (&x)[4]) const {
+        const u32 group = group_of(lane());
+        bool is_seen[4];
+#pragma unroll
+        for (int i = 0; i < 4; ++i) {
+            const i32 n = at + key_of(i, group), key = begin + n;
+            is_seen[i] = WHOLE || (key <= place && key > place - g.window && shared.places.k_at[n] >= 0);
+            x[i] *= g.scale;
 #if CACHE_IS_CODED
-        x *= shared.places.k_scale[n];
+            x[i] *= shared.places.k_scale[n];
 #endif
-        if (g.softcap != 0.0f) x = rf::tanh(x / g.softcap) * g.softcap;
-        if (g.slopes) x -= slope * (float)(place - at);
-        if (bias && at >= first_new) x += bias[at];
-        return x * LOG2_E;
+        }
+        if (g.softcap != 0.0f) {
+#pragma unroll
+            for (int i = 0; i < 4; ++i) x[i] = rf::tanh(x[i] / g.softcap) * g.softcap;
+        }
+        if (g.slopes) {
+#pragma unroll
+            for (int i = 0; i < 4; ++i) x[i] -= slope * (float)(place - (begin + at + key_of(i, group)));
+        }
+        if (g.bias) {
+#pragma unroll
+            for (int i = 0; i < 4; ++i) {
+                const i32 key = begin + at + key_of(i, group);
+                if (is_seen[i] && bias && key >= first_new) x[i] += bias[key];
+            }
+        }
+#pragma unroll
+        for (int i = 0; i < 4; ++i) x[i] = is_seen[i] ? x[i] * LOG2_E : -__builtin_inff();
     }
     // Brings sums to a maximum that has moved too far. Others of the wave may have to; a row's own bits do not depend on them.
     RF_FN void rescale(const float (&x)[4]) {
@@ -181,24 +208,25 @@ struct Work {
             for (int i = 0; i < 4; ++i) sums[p].at[i] *= rows[i % 2];
     }
 
-    RF_FN static void read_keys(const char* k, i64 apart, const i64* places, bool all, Part<K_CHANNELS> (&keys)[HALVES][K_PARTS]) {
+    // WHOLE: all keys of the tile are there.
+    template <bool WHOLE> RF_FN void read_keys(const Shared& shared, i32 at, Part<K_CHANNELS> (&keys)[HALVES][K_PARTS]) const {
 #pragma unroll
         for (int h = 0; h < HALVES; ++h) {
-            const i64 place = places[h * 8 + line_of(lane())];
+            const i64 place = shared.places.k_at[at + h * 8 + (i32)line_of(lane())];
 #pragma unroll
             for (int p = 0; p < K_PARTS; ++p) {
-                if (all || place >= 0) keys[h][p].read(k + place + p * apart);
+                if (WHOLE || place >= 0) keys[h][p].read(k + place + p * apart);
                 else keys[h][p].clear();
             }
         }
     }
-    RF_FN static void read_values(const char* v, const i64* places, bool all, Part<V_CHANNELS> (&values)[4][V_PARTS]) {
+    template <bool WHOLE> RF_FN void read_values(const Shared& shared, i32 at, Part<V_CHANNELS> (&values)[4][V_PARTS]) const {
 #pragma unroll
         for (int i = 0; i < 4; ++i) {
-            const i64 place = places[key_of(i, group_of(lane()))];
+            const i64 place = shared.places.v_at[at + key_of(i, group_of(lane()))];
 #pragma unroll
             for (int p = 0; p < V_PARTS; ++p) {
-                if (all || place >= 0) values[i][p].read(v + place + p * LINES * V_CHANNELS * (int)sizeof(Code));
+                if (WHOLE || place >= 0) values[i][p].read(v + place + p * LINES * V_CHANNELS * (int)sizeof(Code));
                 else values[i][p].clear();
             }
         }
@@ -259,41 +287,53 @@ struct Work {
 #endif
     }
 
+    // The tile of keys from `at` on. WHOLE: all are there, and seen by all rows. MORE: `keys` are read for the tile of the next step, which
+    // is whole too.
+    template <bool WHOLE, bool MORE>
+    RF_FN void tile(const PagedArgs& g, const Shared& shared, i32 begin, i32 at, i32 first_new, Part<K_CHANNELS> (&keys)[HALVES][K_PARTS]) {
+        Part<V_CHANNELS> values[4][V_PARTS];
+        read_values<WHOLE>(shared, at, values);
+        float x[4];
+        score(keys, x);
+        if (MORE) read_keys<true>(shared, at + STEP, keys);
+        exponents<WHOLE>(g, shared, begin, at, first_new, x);
+        rescale(x);
+#pragma unroll
+        for (int i = 0; i < 4; ++i) {
+            x[i] = exp2_from(x[i], base);
+            sum += x[i];
+#if CACHE_IS_CODED
+            // A key that is not there has no scale.
+            x[i] = x[i] == 0.0f ? 0.0f : x[i] * shared.places.v_scale[at + key_of(i, group_of(lane()))];
+#endif
+        }
+        const u32 weights[2] = {two_of<H>(x[0], x[1]), two_of<H>(x[2], x[3])};
+        add(values, weights);
+    }
+
     // Keys from `first` to before `end` of the split; all are there from `whole` on.
     RF_FN void run(const PagedArgs& g, Shared& shared, Exchanged&, i32 begin, i32 first, i32 end, i32 whole, i32 first_new) {
-        const u32 wave = thread_x() / ARCH_WAVE_SIZE, line = line_of(lane()), group = group_of(lane());
-        const char* k = (const char*)(g.k.at + channel_at(g.k, group * K_CHANNELS));
-        const char* v = (const char*)(g.v.at + channel_at(g.v, line * V_CHANNELS));
+        const u32 wave = uniform(thread_x() / ARCH_WAVE_SIZE), line = line_of(lane()), group = group_of(lane());
         const u32 first_channel = group * K_CHANNELS;
-        const i64 apart = (channel_at(g.k, first_channel + 4 * K_CHANNELS) - channel_at(g.k, first_channel)) * (i64)sizeof(Code);
-        // Steps of which every key is before the first are left out.
-        const i32 step = WAVES * TILE, from = first / step * step + (i32)wave * TILE;
+        k = (const char*)(g.k.at + channel_at(g.k, first_channel));
+        v = (const char*)(g.v.at + channel_at(g.v, line * V_CHANNELS));
+        apart = (channel_at(g.k, first_channel + 4 * K_CHANNELS) - channel_at(g.k, first_channel)) * (i64)sizeof(Code);
+        // What all rows see. All of a wave have the same bounds, which the compiler is told, as it is of branches by them.
+        const i32 whole_first = (i32)uniform((u32)(seen_first - begin > whole ? seen_first - begin : whole));
+        const i32 whole_end = (i32)uniform((u32)(seen_end - begin < end ? seen_end - begin : end));
+        const i32 last = (i32)uniform((u32)end);
         Part<K_CHANNELS> keys[HALVES][K_PARTS];
-        if (from < end) read_keys(k, apart, shared.places.k_at + from, from >= whole && from + TILE <= end, keys);
-        for (i32 at = from; at < end; at += step) {
-            Part<V_CHANNELS> values[4][V_PARTS];
-            read_values(v, shared.places.v_at + at, at >= whole && at + TILE <= end, values);
-            float x[4];
-            score(keys, x);
-            const i32 next = at + step;
-            if (next < end) read_keys(k, apart, shared.places.k_at + next, next >= whole && next + TILE <= end, keys);
-#pragma unroll
-            for (int i = 0; i < 4; ++i) {
-                const i32 n = at + key_of(i, group);
-                x[i] = exponent(g, shared, x[i], n, begin + n, first_new);
+        // Steps of which every key is before the first are left out.
+        for (i32 at = (i32)uniform((u32)(first / STEP * STEP)) + (i32)wave * TILE; at < last; at += STEP) {
+            if (at < whole_first || at + TILE > whole_end) {
+                read_keys<false>(shared, at, keys);
+                tile<false, false>(g, shared, begin, at, first_new, keys);
+                continue;
             }
-            rescale(x);
-#pragma unroll
-            for (int i = 0; i < 4; ++i) {
-                x[i] = exp2_from(x[i], base);
-                sum += x[i];
-#if CACHE_IS_CODED
-                // A key that is not there has no scale.
-                x[i] = x[i] == 0.0f ? 0.0f : x[i] * shared.places.v_scale[at + key_of(i, group)];
-#endif
-            }
-            const u32 weights[2] = {two_of<H>(x[0], x[1]), two_of<H>(x[2], x[3])};
-            add(values, weights);
+            // Whole ones one after another: how many loads are under way is then known where one is waited for.
+            read_keys<true>(shared, at, keys);
+            for (; at + STEP + TILE <= whole_end; at += STEP) tile<true, true>(g, shared, begin, at, first_new, keys);
+            tile<true, false>(g, shared, begin, at, first_new, keys);
         }
         sum = across(sum, Sum());
         if (group == 0) {

@@ -152,10 +152,8 @@ struct Copier {
         for (int i = 0; i < COPIES; ++i) {
             Vec<u32, 4> words;
 #if CACHE_IS_CODED
-            float all[8];
-            decoded(held[i], all);
 #pragma unroll
-            for (int w = 0; w < 4; ++w) words[w] = two_of<In>(all[2 * w], all[2 * w + 1]);
+            for (int w = 0; w < 4; ++w) words[w] = decode_word<In>(held[i].words[w / 2], w % 2 != 0);
 #else
 #pragma unroll
             for (int w = 0; w < 4; ++w) words[w] = held[i].words[w];
