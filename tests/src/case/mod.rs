@@ -183,10 +183,14 @@ impl Case {
         run.launch()?;
         let mut distances = run.distances()?;
         let mut most = most_nmse(self.dtype, self.terms);
+        let few = self.numbers < SUMS_FEW;
+        if few {
+            distances.truncate(1);
+        }
         if self.is_sum() && distances.iter().any(|distance| distance.nmse > most) {
             let of_terms = run.distances_of_terms()?;
-            if self.numbers < SUMS_FEW {
-                distances = of_terms;
+            if few {
+                distances[0] = of_terms[0];
                 most = most_nmse_of_few(self.dtype, self.terms, self.numbers);
             } else {
                 // An output whose terms cancel is held against these, but all together must be right as they are.
