@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus, Stdio};
 use std::time::Duration;
 
-use super::{Compiler, Failure, Unit};
+use super::{Compiler, Failure, Form, Prelude, Unit};
 use crate::Error;
 
 mod steps;
@@ -87,18 +87,22 @@ impl Clang {
 
     /// Looks at a program that may be one.
     pub(super) fn probe(path: &Path) -> Result<Clang, String> {
-        let text = output(path, &["--version"])?;
-        let version = text.lines().next().unwrap_or_default().trim().to_owned();
+        // Each answer takes a process of 25 ms: a program whose kernels are all kept waits for little else.
+        let [text, targets, linker] = std::thread::scope(|scope| {
+            let asked = [&["--version"], &["--print-targets"], &["-print-prog-name=ld.lld"]];
+            let running = asked.map(|arguments| scope.spawn(|| output(path, arguments)));
+            running.map(|thread| thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
+        });
+        let version = text?.lines().next().unwrap_or_default().trim().to_owned();
         let major = major_version(&version).ok_or_else(|| format!("is not clang: {version:?}"))?;
         if major < OLDEST {
             let why = "it miscompiles cross-lane operations on wave32 and has no CDNA 4";
             return Err(format!("is clang {major}; {OLDEST} or newer is needed: {why}"));
         }
-        let targets = output(path, &["--print-targets"])?;
-        if !targets.lines().any(|line| line.trim_start().starts_with("amdgcn")) {
+        if !targets?.lines().any(|line| line.trim_start().starts_with("amdgcn")) {
             return Err(format!("clang {major} without the AMDGPU target"));
         }
-        let linker = output(path, &["-print-prog-name=ld.lld"])?;
+        let linker = linker?;
         let linker = Path::new(linker.trim());
         // A bare name means that it was not found beside clang; it may still be in PATH.
         if !linker.is_file() && find_in_path(&linker.to_string_lossy()).is_none() {
@@ -149,11 +153,12 @@ impl Clang {
         }
         let source = file_name(unit.name);
         let steps = Steps::of(&self.path, &self.options(unit.target, unit.hip), folder, &source)?;
-        if let Some(prelude) = unit.prelude {
-            fs::write(folder.join(steps::PRECOMPILED_FILE), prelude.bytes()).ok()?;
+        let prelude = unit.prelude.and_then(Prelude::bytes);
+        if let Some(bytes) = prelude {
+            fs::write(folder.join(steps::PRECOMPILED_FILE), bytes).ok()?;
             fs::write(folder.join(steps::OVERLAY_FILE), steps::OVERLAY).ok()?;
         }
-        for command in [steps.front(&source, unit.defines, unit.prelude.is_some()), steps.linker()] {
+        for command in [steps.front(&source, unit.defines, prelude.is_some()), steps.linker()] {
             self.run(command, folder, tick).ok()?.ok()?;
         }
         fs::read(folder.join(CODE_FILE)).ok()
@@ -233,7 +238,7 @@ impl Compiler for Clang {
         }
         let mut outcome = self.run(self.command(unit, &[]), folder.path(), tick)?;
         if let (Ok(()), Some(prelude)) = (&outcome, unit.prelude) {
-            prelude.refuse();
+            prelude.refuse("clang compiles without it only");
         }
         if matches!(&outcome, Err((status, log)) if crashed(*status, log)) {
             outcome = self.run(self.command(unit, AFTER_A_CRASH), folder.path(), tick)?;
@@ -253,16 +258,22 @@ impl Compiler for Clang {
         }))
     }
 
-    fn precompile(&self, target: &str, defines: &[(String, String)]) -> Option<Vec<u8>> {
-        let folder = tempfile::Builder::new().prefix("rocfire-").tempdir().ok()?;
+    fn precompile(&self, target: &str, defines: &[(String, String)]) -> Result<Form, String> {
+        let told = |error: std::io::Error| error.to_string();
+        let folder = tempfile::Builder::new().prefix("rocfire-").tempdir().map_err(told)?;
         let path = |name: &str| folder.path().join(name);
-        fs::write(path(PRELUDE_FILE), rocfire_prelude::TEXT).ok()?;
-        fs::write(path(steps::OVERLAY_FILE), steps::OVERLAY).ok()?;
+        fs::write(path(PRELUDE_FILE), rocfire_prelude::TEXT).map_err(told)?;
+        fs::write(path(steps::OVERLAY_FILE), steps::OVERLAY).map_err(told)?;
         let source = file_name("");
-        fs::write(path(&source), "").ok()?;
-        let steps = Steps::of(&self.path, &self.options(target, false), folder.path(), &source)?;
-        self.run(steps.precompile(defines), folder.path(), &mut || {}).ok()?.ok()?;
-        fs::read(path(steps::PRECOMPILED_FILE)).ok()
+        fs::write(path(&source), "").map_err(told)?;
+        let steps = Steps::of(&self.path, &self.options(target, false), folder.path(), &source);
+        let steps = steps.ok_or("what clang's driver runs is not understood")?;
+        match self.run(steps.precompile(defines), folder.path(), &mut || {}) {
+            Ok(Ok(())) => fs::read(path(steps::PRECOMPILED_FILE)).map(Form::Bytes).map_err(told),
+            Ok(Err((status, log))) => Err(format!("{status}: {log}")),
+            Err(Failure::Other(error)) => Err(error.to_string()),
+            Err(Failure::UnknownTarget | Failure::Diagnostics(_)) => unreachable!("the log has not been read"),
+        }
     }
 }
 

@@ -33,7 +33,8 @@ pub use source::Source;
 pub(crate) use ahead::Coming;
 pub(crate) use cache::Cache;
 pub(crate) use pack::paths as pack_paths;
-use precompiled::{Precompiled, Prelude};
+use precompiled::Precompiled;
+pub(crate) use precompiled::{Form, Prelude};
 
 use crate::log::{Level, report};
 use crate::{Config, Error, Result};
@@ -82,9 +83,17 @@ pub(crate) trait Compiler: Send + Sync {
     /// Compiles, and calls `tick` now and then meanwhile, where it can.
     fn compile(&self, unit: &Unit<'_>, tick: &mut dyn FnMut()) -> Result<Vec<u8>, Failure>;
 
-    /// The prelude in a form that is read faster, for a target and its architecture's macros, where there is one.
-    fn precompile(&self, _target: &str, _defines: &[(String, String)]) -> Option<Vec<u8>> {
-        None
+    /// The prelude in a form that is read faster, for a target and its architecture's macros.
+    ///
+    /// # Errors
+    /// Why there is none.
+    fn precompile(&self, _target: &str, _defines: &[(String, String)]) -> Result<Form, String> {
+        Err(format!("{} has no form for it", self.identity()))
+    }
+
+    /// Whether it reads sources one after another, however many threads compile.
+    fn reads_one_at_a_time(&self) -> bool {
+        false
     }
 }
 
@@ -285,7 +294,7 @@ impl Pipeline {
             cache: Cache::new(code_folder(config), config.cache_mb << 20),
             config: config.clone(),
             arch_defines,
-            precompiled: Precompiled::default(),
+            precompiled: Precompiled::new(config.log),
             counts: Counts::default(),
         }
     }
@@ -479,7 +488,7 @@ impl Pipeline {
         let prelude = fits.then(|| {
             let key = base.clone().update(b"precompiled prelude").finalize();
             let make = || compiler.precompile(self.arch.name(), &self.arch_defines);
-            self.precompiled.get(&self.cache, &key, make)
+            self.precompiled.get(&self.cache, &key, compiler.reads_one_at_a_time(), make)
         });
         let prelude = prelude.flatten();
         for target in std::iter::once(self.arch.name()).chain(generic) {

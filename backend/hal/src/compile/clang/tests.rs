@@ -26,6 +26,9 @@ fn fake(folder: &Path, name: &str, version: &str, targets: &str, linker: &str) -
     );
     fs::write(&path, script).unwrap();
     fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
+    // A process that another test was starting meanwhile has the file open for writing until it runs its own program.
+    let is_busy = |error: std::io::Error| error.kind() == std::io::ErrorKind::ExecutableFileBusy;
+    while Command::new(&path).output().is_err_and(is_busy) {}
     path
 }
 

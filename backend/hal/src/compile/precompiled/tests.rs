@@ -31,29 +31,29 @@ fn clang_or_skip(test: &str) -> Option<&'static Clang> {
 fn the_second_compile_makes_it_and_the_next_process_has_it_at_once() {
     let folder = tempfile::tempdir().unwrap();
     let cache = cache(folder.path());
-    let first = Precompiled::default();
-    assert!(first.get(&cache, &key(), || unreachable!("one compile is not worth it")).is_none());
+    let first = Precompiled::new(Level::Off);
+    assert!(first.get(&cache, &key(), false, || unreachable!("one compile is not worth it")).is_none());
     for _ in 0..2 {
-        let made = first.get(&cache, &key(), || Some(b"made".to_vec())).unwrap();
-        assert_eq!(made.bytes(), b"made");
+        let made = first.get(&cache, &key(), false, || Ok(Form::Bytes(b"made".to_vec()))).unwrap();
+        assert_eq!(made.bytes(), Some(&b"made"[..]));
     }
-    let second = Precompiled::default();
-    assert_eq!(second.get(&cache, &key(), || unreachable!("it is kept")).unwrap().bytes(), b"made");
+    let second = Precompiled::new(Level::Off);
+    assert_eq!(second.get(&cache, &key(), false, || unreachable!("it is kept")).unwrap().bytes(), Some(&b"made"[..]));
     // One that is damaged is made again, one that cannot be made is not asked for twice.
     for file in std::fs::read_dir(folder.path()).unwrap() {
         std::fs::write(file.unwrap().path(), b"rocfire3 damaged").unwrap();
     }
-    let third = Precompiled::default();
-    assert!(third.get(&cache, &key(), || unreachable!("one compile is not worth it")).is_none());
-    assert!(third.get(&cache, &key(), || None).is_none());
-    assert!(third.get(&cache, &key(), || unreachable!("it could not be made")).is_none());
+    let third = Precompiled::new(Level::Off);
+    assert!(third.get(&cache, &key(), false, || unreachable!("one compile is not worth it")).is_none());
+    assert!(third.get(&cache, &key(), false, || Err("it cannot".to_owned())).is_none());
+    assert!(third.get(&cache, &key(), false, || unreachable!("it could not be made")).is_none());
 }
 
 #[test]
 fn many_threads_make_it_once_and_do_not_wait_for_it() {
     let folder = tempfile::tempdir().unwrap();
     let (cache, made) = (cache(folder.path()), AtomicU32::new(0));
-    let precompiled = Precompiled::default();
+    let precompiled = Precompiled::new(Level::Off);
     std::thread::scope(|scope| {
         for _ in 0..8 {
             scope.spawn(|| {
@@ -62,14 +62,16 @@ fn many_threads_make_it_once_and_do_not_wait_for_it() {
                         made.fetch_add(1, Ordering::Relaxed);
                         // Whoever asks meanwhile goes without; waiting for the lock that is held here would never end.
                         let other = std::thread::scope(|inner| {
-                            let ask = || precompiled.get(&cache, &key(), || unreachable!("another makes it")).is_none();
+                            let ask = || {
+                                precompiled.get(&cache, &key(), false, || unreachable!("another makes it")).is_none()
+                            };
                             inner.spawn(ask).join().unwrap()
                         });
                         assert!(other);
-                        Some(b"made".to_vec())
+                        Ok(Form::Bytes(b"made".to_vec()))
                     };
-                    if let Some(prelude) = precompiled.get(&cache, &key(), make) {
-                        assert_eq!(prelude.bytes(), b"made");
+                    if let Some(prelude) = precompiled.get(&cache, &key(), false, make) {
+                        assert_eq!(prelude.bytes(), Some(&b"made"[..]));
                     }
                 }
             });
@@ -79,14 +81,41 @@ fn many_threads_make_it_once_and_do_not_wait_for_it() {
 }
 
 #[test]
+fn where_sources_are_read_one_at_a_time_the_others_wait_for_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let (cache, made) = (cache(folder.path()), AtomicU32::new(0));
+    let precompiled = Precompiled::new(Level::Off);
+    let (making, asked) = (std::sync::Barrier::new(2), AtomicU32::new(0));
+    let make = || -> Result<Form, String> {
+        made.fetch_add(1, Ordering::Relaxed);
+        making.wait();
+        // Time for the other to come; it must get what is made here, however late it comes.
+        std::thread::sleep(std::time::Duration::from_millis(50));
+        assert_eq!(asked.load(Ordering::Relaxed), 0, "nobody is answered before it is made");
+        Ok(Form::File(tempfile::tempfile().unwrap(), Vec::new()))
+    };
+    assert!(precompiled.get(&cache, &key(), true, || unreachable!("one compile is not worth it")).is_none());
+    std::thread::scope(|scope| {
+        scope.spawn(|| assert!(precompiled.get(&cache, &key(), true, make).is_some()));
+        making.wait();
+        let other = precompiled.get(&cache, &key(), true, || unreachable!("another makes it")).unwrap();
+        asked.store(1, Ordering::Relaxed);
+        assert_eq!(other.bytes(), None);
+    });
+    assert_eq!(made.into_inner(), 1);
+    // No other process could read it.
+    assert!(cache.read(&key()).is_none());
+}
+
+#[test]
 fn processes_that_make_it_at_once_leave_a_whole_one() {
     let folder = tempfile::tempdir().unwrap();
     let bytes: Vec<u8> = (0..1 << 20).map(|i: u32| (i % 251) as u8).collect();
     std::thread::scope(|scope| {
         for _ in 0..4 {
             scope.spawn(|| {
-                let (cache, process) = (cache(folder.path()), Precompiled::default());
-                while process.get(&cache, &key(), || Some(bytes.clone())).is_none() {}
+                let (cache, process) = (cache(folder.path()), Precompiled::new(Level::Off));
+                while process.get(&cache, &key(), false, || Ok(Form::Bytes(bytes.clone()))).is_none() {}
             });
         }
     });
@@ -98,10 +127,10 @@ fn processes_that_make_it_at_once_leave_a_whole_one() {
 fn one_that_is_refused_is_forgotten_and_not_made_again_by_this_process() {
     let folder = tempfile::tempdir().unwrap();
     let cache = cache(folder.path());
-    let precompiled = Precompiled::default();
-    assert!(precompiled.get(&cache, &key(), || None).is_none());
-    precompiled.get(&cache, &key(), || Some(b"stale".to_vec())).unwrap().refuse();
-    assert!(precompiled.get(&cache, &key(), || unreachable!("it was refused")).is_none());
+    let precompiled = Precompiled::new(Level::Off);
+    assert!(precompiled.get(&cache, &key(), false, || Err("it cannot".to_owned())).is_none());
+    precompiled.get(&cache, &key(), false, || Ok(Form::Bytes(b"stale".to_vec()))).unwrap().refuse("it is stale");
+    assert!(precompiled.get(&cache, &key(), false, || unreachable!("it was refused")).is_none());
     assert!(cache.read(&key()).is_none());
 }
 
@@ -111,9 +140,12 @@ fn a_folder_that_cannot_be_written_and_a_cache_that_keeps_nothing_do_without_it_
     let file = folder.path().join("a file");
     std::fs::write(&file, b"").unwrap();
     for cache in [cache(&file), Cache::new(folder.path().join("none"), 0)] {
-        let precompiled = Precompiled::default();
-        assert!(precompiled.get(&cache, &key(), || unreachable!("one compile is not worth it")).is_none());
-        assert_eq!(precompiled.get(&cache, &key(), || Some(b"made".to_vec())).unwrap().bytes(), b"made");
+        let precompiled = Precompiled::new(Level::Off);
+        assert!(precompiled.get(&cache, &key(), false, || unreachable!("one compile is not worth it")).is_none());
+        assert_eq!(
+            precompiled.get(&cache, &key(), false, || Ok(Form::Bytes(b"made".to_vec()))).unwrap().bytes(),
+            Some(&b"made"[..])
+        );
     }
     assert!(!folder.path().join("none").exists());
 }
@@ -143,8 +175,7 @@ fn code_is_the_same_with_and_without() {
     {
         let arch = Arch::parse(arch).unwrap();
         let of_arch = arch_defines(arch, matrix);
-        let bytes = clang.precompile(arch.name(), &of_arch).expect("clang precompiles the prelude");
-        let prelude = Prelude { bytes, refused: AtomicBool::new(false) };
+        let prelude = Prelude::from(clang.precompile(arch.name(), &of_arch).expect("clang precompiles the prelude"));
         let sources = [
             Source::new("scale", SCALE, &[("SCALE_BLOCK", "128")]),
             Source::new("much/of it", MUCH, &[("SHIFT", "(1.0f + 2)")]),
@@ -172,7 +203,7 @@ fn code_is_the_same_with_and_without() {
             assert!(by_driver == compile(&[], None), "{source:?} for {arch} without the driver");
             assert!(by_driver == compile(&[], Some(&prelude)), "{source:?} for {arch} behind the precompiled prelude");
         }
-        assert!(!prelude.refused.into_inner());
+        assert_eq!(prelude.refused(), None);
     }
 }
 
@@ -187,18 +218,18 @@ fn a_stale_one_is_no_error_and_a_mistake_is_told_as_without() {
     };
     let plain = compile(SCALE, None).ok().unwrap();
     let of_another = clang.precompile("gfx1100", &arch_defines(Arch::parse("gfx1100").unwrap(), true)).unwrap();
-    for bytes in [b"no header".to_vec(), Vec::new(), of_another] {
-        let prelude = Prelude { bytes, refused: AtomicBool::new(false) };
+    for form in [Form::Bytes(b"no header".to_vec()), Form::Bytes(Vec::new()), of_another] {
+        let prelude = Prelude::from(form);
         assert!(compile(SCALE, Some(&prelude)).ok().unwrap() == plain);
-        assert!(prelude.refused.into_inner());
+        assert!(prelude.refused().is_some());
     }
-    let good = Prelude { bytes: clang.precompile("gfx942", &of_arch).unwrap(), refused: AtomicBool::new(false) };
+    let good = Prelude::from(clang.precompile("gfx942", &of_arch).unwrap());
     let told = |prelude| match compile("void f() { rf::no_such_name(); }", prelude) {
         Err(Failure::Diagnostics(log)) => log,
         _ => panic!("it does not compile"),
     };
     assert_eq!(told(Some(&good)), told(None));
-    assert!(!good.refused.into_inner(), "the mistake is the source's");
+    assert!(good.refused().is_none(), "the mistake is the source's");
 }
 
 #[test]
