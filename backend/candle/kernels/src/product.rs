@@ -25,7 +25,7 @@ pub(crate) struct Product {
     pub gguf: Gguf,
     /// Address of `outputs` lines of weights.
     pub weights: u64,
-    /// Address of the rows of int8 activations, laid out as `gguf.h` says.
+    /// Address of the rows of int8 activations, laid out as `coded_rows.h` says.
     pub x: u64,
     pub columns: usize,
     pub outputs: usize,

@@ -1,6 +1,6 @@
 // codes_to_f16: rows of int8 activations as f16, each divided by a number so that it fits, and these numbers.
 //
-// Shapes : x: rows of `padded` codes as gguf.h says; out [rows, columns], dense; divisors [rows]
+// Shapes : x: rows of `padded` codes as coded_rows.h says; out [rows, columns], dense; divisors [rows]
 // Grid   : (rows, 1, 1)     Block : (256, 1, 1)
 // Numeric: a row is divided by its greatest scale, so that magnitudes are at most 127; a scale that is the greatest one times a power
 //          of two adds no rounding

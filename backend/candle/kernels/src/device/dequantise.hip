@@ -27,10 +27,7 @@ template <int TYPE, class Out> RF_FN void dequantise(const u8* weights, Out* out
     Type::unpack(weights + (u64)block * Type::BYTES, unit % Type::UNITS, runs);
     for (int run = 0; run < Type::SUBS; ++run) {
         Out* to = out + (u64)block * Type::SIZE + runs[run].at;
-        for (int i = 0; i < 16; ++i) {
-            float code = (float)(i8)(runs[run].codes[i / 4] >> (8 * (i % 4)));
-            to[i] = cast<Out>(runs[run].scale * code + runs[run].offset);
-        }
+        for (int i = 0; i < 16; ++i) to[i] = cast<Out>(weight_at(runs[run], i));
     }
 }
 #endif

@@ -5,7 +5,7 @@
 //   CANDLE_KIND 2 : rows of int8 activations of a mixture of experts, each with the weights of its expert
 //   CANDLE_KIND 3 : kind 0 for up to CANDLE_SEVERAL matrices of one type, whose workgroups follow each other along the grid
 //
-// Shapes : weights [outputs, columns] in blocks; x as gguf.h says, `padded` codes a row; out [rows, outputs], row stride
+// Shapes : weights [outputs, columns] in blocks; x as coded_rows.h says, `padded` codes a row; out [rows, outputs], row stride
 // Grid   : kind 1: (ceil(outputs / 4), 1, 1); kinds 0 and 3: (ceil(outputs / (4 · CANDLE_LINES)), 1, 1); kind 2: see there
 // Block  : (128, 1, 1); 32 lanes compute an output, in kinds 0 and 3 CANDLE_LINES outputs
 // Numeric: products of codes are exact and summed in i32 over 32 codes; these sums are added in f32, in an order that `columns` alone
@@ -91,10 +91,7 @@ RF_FN void mat_vec(const u8* weights, const u8* x, Out* out, u32 columns, u32 ou
 template <int TYPE> RF_FN float f32_dot(const Run* runs, const float* x) {
     float sum = 0.0f;
     for (int run = 0; run < Gguf<TYPE>::SUBS; ++run)
-        for (int i = 0; i < 16; ++i) {
-            float weight = runs[run].scale * (float)(i8)(runs[run].codes[i / 4] >> (8 * (i % 4))) + runs[run].offset;
-            sum += weight * x[runs[run].at + i];
-        }
+        for (int i = 0; i < 16; ++i) sum += weight_at(runs[run], i) * x[runs[run].at + i];
     return sum;
 }
 #endif

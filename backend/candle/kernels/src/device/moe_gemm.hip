@@ -27,11 +27,8 @@ template <int TYPE> struct LaneDot {
             Run runs[Type::SUBS];
             Type::unpack(weights + (line * blocks + block) * Type::BYTES, n % Type::UNITS, runs);
             for (int run = 0; run < Type::SUBS; ++run)
-                for (int i = 0; i < 16; ++i) {
-                    float code = (float)(i8)(runs[run].codes[i / 4] >> (8 * (i % 4)));
-                    float weight = runs[run].scale * code + runs[run].offset;
-                    sum += weight * Wide<T>::of(x[(u64)block * Type::SIZE + runs[run].at + i]);
-                }
+                for (int i = 0; i < 16; ++i)
+                    sum += weight_at(runs[run], i) * Wide<T>::of(x[(u64)block * Type::SIZE + runs[run].at + i]);
         }
         return sum;
     }

@@ -1,6 +1,6 @@
 // quantise: rows of activations as int8 codes with a scale per 32.
 //
-// Shapes : x [rows, columns], dense; out: rows of `padded` codes as gguf.h says, zeros behind `columns`
+// Shapes : x [rows, columns], dense; out: rows of `padded` codes as coded_rows.h says, zeros behind `columns`
 // Grid   : (ceil(padded / 256), rows, 1)      Block : (256, 1, 1)       one lane per code
 // Numeric: scale = greatest magnitude / 127 as f16, rounded up. A code is x / scale in f32, rounded to the nearest integer, ties away
 //          from zero. Then some of the 32 codes are rounded the other way, those that are nearest to their other neighbour, as many

@@ -148,8 +148,18 @@ pub(crate) const SIZE: Argument = Argument::Scalar(8);
 /// An argument that is an `int` or `uint32_t`.
 pub(crate) const INT: Argument = Argument::Scalar(4);
 
-/// A template as file name and text, before its macros: the headers in order, then the file.
+/// A template as file name and text, before its macros: the headers in order, then the file. `gguf`: behind the library's blocks of GGUF.
 macro_rules! template {
+    (gguf $($header:literal)* => $file:literal) => {
+        (
+            $file,
+            concat!(
+                include_str!("../../../../../kernels/src/quant/gguf.h"),
+                $(include_str!(concat!("../device/", $header)),)*
+                include_str!(concat!("../device/", $file))
+            ),
+        )
+    };
     ($($header:literal)* => $file:literal) => {
         ($file, concat!($(include_str!(concat!("../device/", $header)),)* include_str!(concat!("../device/", $file))))
     };

@@ -9,15 +9,15 @@ use rocfire_fusion::storage;
 use super::{INT, SIZE, Words, kernel, template};
 use crate::{geometry, product};
 
-const QUANTISE: (&str, &str) = template!("gguf.h" => "quantise.hip");
-const DEQUANTISE: (&str, &str) = template!("gguf.h" => "dequantise.hip");
+const QUANTISE: (&str, &str) = template!(gguf "coded_rows.h" => "quantise.hip");
+const DEQUANTISE: (&str, &str) = template!(gguf => "dequantise.hip");
 const DEQUANTISE_Q8K: (&str, &str) = template!("template.h" => "dequantise_q8k.hip");
 const GET_ROWS: (&str, &str) = template!("template.h" => "get_rows.hip");
-const CODES_TO_F16: (&str, &str) = template!("gguf.h" => "codes_to_f16.hip");
+const CODES_TO_F16: (&str, &str) = template!(gguf "coded_rows.h" => "codes_to_f16.hip");
 const SCALE_ROWS: (&str, &str) = template!("template.h" => "scale_rows.hip");
-const MOE_GEMM: (&str, &str) = template!("gguf.h" => "moe_gemm.hip");
+const MOE_GEMM: (&str, &str) = template!(gguf => "moe_gemm.hip");
 const MOE_ROWS: (&str, &str) = template!("template.h" => "moe_rows.hip");
-const MAT_VEC: (&str, &str) = template!("template.h" "gguf.h" => "mat_vec.hip");
+const MAT_VEC: (&str, &str) = template!(gguf "template.h" "coded_rows.h" => "mat_vec.hip");
 
 /// A quantised type of GGUF that weights come in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
