@@ -12,6 +12,7 @@ mod attention;
 mod cases;
 mod conv;
 mod fused;
+mod gguf;
 mod latents;
 mod launchers;
 mod op;
@@ -145,6 +146,7 @@ fn operators(in_turn: bool) -> Vec<Make> {
     let all = [
         fused::OPS,
         launchers::OPS,
+        gguf::OPS,
         &scaled,
         product::OPS,
         quant::OPS,

@@ -77,6 +77,8 @@ const DOORS: &[(&str, &str, &str)] = &[
     ("quant::block_peaks", "Tensor::quantize_dynamic", ""),
     ("quant::dequantise", "Tensor::dequantize", ""),
     ("quant::gate_quantise", "rocfire_burn_nn::Coded", "rocfire_candle::Coded"),
+    ("quant::gguf_matmul_grouped", "rocfire_burn_nn::GgufExperts", "rocfire_candle::experts_gguf"),
+    ("quant::gguf_matmul_grouped_fused", "rocfire_burn_nn::GgufExperts", "rocfire_candle::experts_gguf"),
     ("quant::halve_to_fnuz", "rocfire_burn_nn::Coded", "rocfire_candle::Coded"),
     ("quant::norm_quantise", "rocfire_burn_nn::RmsNorm", "rocfire_candle::Coded"),
     ("quant::q_matmul", "Tensor::matmul of quantised tensors", ""),

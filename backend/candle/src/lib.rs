@@ -8,7 +8,8 @@
 //! package here too, for models that ask for it by name (`use_flash_attn`): a third patch.
 //!
 //! [`sample`] draws tokens by top-k, top-p, min-p and masks, [`penalise`], [`log_probabilities`] and [`accept`] are beside it;
-//! [`route`] and [`sort_by_expert`] choose experts of tokens, and [`experts`] are what they go through.
+//! [`route`] and [`sort_by_expert`] choose experts of tokens, and [`experts`] are what they go through,
+//! [`experts_gguf`] those of a quantised checkpoint.
 //!
 //! Norms with and without a residual, softmax, gates, rotary embeddings, Hadamard transforms, cross-entropy and products of groups are
 //! functions on Candle's tensors, a launch each, with gradients where the kernels have them; [`QuantLinear`] multiplies
@@ -19,6 +20,7 @@ mod attention;
 mod cache;
 mod device;
 mod experts;
+mod gguf_experts;
 mod operators;
 mod quantised;
 mod record;
@@ -32,6 +34,7 @@ pub use device::{Found, device, launches};
 pub use experts::{
     CodedMatrices, combine, expert_matmul, expert_matmul_coded, experts, experts_coded, grouped_matmul_coded,
 };
+pub use gguf_experts::{GgufMatrices, expert_matmul_gguf, experts_gguf, grouped_matmul_gguf};
 pub use operators::{
     Activation, GateLayout, GateParams, GroupedEpilogue, RopeFrequencies, RopeScaling, RopeStyle, add_layer_norm,
     add_rms_norm, cross_entropy, gate, gated_mlp, group_norm, grouped_matmul, hadamard, layer_norm, log_softmax,
@@ -42,7 +45,7 @@ pub use recurrent::{DeltaGates, DeltaParams, ScanInputs, StateSequences, causal_
 pub use rocfire_hal::{DeviceId, DeviceInfo, DriverKind};
 pub use rocfire_kernels::experts::{GroupScore, Groups, Score, Shared, SharedScore};
 pub use rocfire_kernels::operators::MatrixCoding;
-pub use rocfire_kernels::quant::ScaleKind;
+pub use rocfire_kernels::quant::{Gguf, ScaleKind};
 pub use tokens::{
     ByExpert, LogProbabilities, Order, Penalties, RouteForm, Sampling, accept, accept_greedy, log_probabilities,
     penalise, probabilities, route, sample, sort_by_expert, top_k,

@@ -3,11 +3,13 @@
 mod common;
 
 use candle_core::DType::{BF16, F16, F32, F64, I64, U32};
+use candle_core::quantized::{GgmlDType, QTensor};
 use candle_core::{D, DType, Device, Result, Tensor, Var};
 use common::{Inputs, agree_within, gpu, numbers, same};
 use rocfire_candle::{
-    Activation, ByExpert, CodedMatrices, Format, GroupedEpilogue, MatrixCoding, combine, expert_matmul,
-    expert_matmul_coded, experts, experts_coded, grouped_matmul, sort_by_expert,
+    Activation, ByExpert, CodedMatrices, Format, Gguf, GgufMatrices, GroupedEpilogue, MatrixCoding, combine,
+    expert_matmul, expert_matmul_coded, expert_matmul_gguf, experts, experts_coded, experts_gguf, grouped_matmul,
+    sort_by_expert,
 };
 
 const ROWS: usize = 13;
@@ -188,6 +190,65 @@ fn experts_of_codes_are_those_of_what_the_codes_stand_for() {
     );
     let none = MatrixCoding::new(Format::I8, [0, 5]);
     told("matrices", CodedMatrices::of(&gate, none).unwrap_err().to_string());
+}
+
+/// Experts of these widths, `[experts, outputs, inputs]` each, in blocks of a type: Candle's own, and what its CPU makes of them.
+fn in_blocks(kind: GgmlDType, [model, hidden]: [usize; 2]) -> Result<([GgufMatrices; 3], [Tensor; 3])> {
+    let cpu = Inputs::new(&Device::Cpu, 1);
+    // Sums of so many products stay of the order that they have in the other tests.
+    let most = (6.0 / model.max(hidden) as f64).sqrt();
+    let made = [[EXPERTS, hidden, model], [EXPERTS, hidden, model], [EXPERTS, model, hidden]].map(|shape| {
+        let quantised = QTensor::quantize(&cpu.range(&shape, F32, -most, most)?, kind)?;
+        let decoded = quantised.dequantize(&Device::Cpu)?.to_dtype(F64)?.transpose(1, 2)?;
+        Ok((GgufMatrices::of(&quantised, &gpu())?, decoded))
+    });
+    let made = made.into_iter().collect::<Result<Vec<_>>>()?;
+    let (blocks, decoded): (Vec<_>, Vec<_>) = made.into_iter().unzip();
+    Ok((blocks.try_into().expect("three"), decoded.try_into().expect("three")))
+}
+
+#[test]
+fn experts_in_blocks_of_gguf_are_those_that_candle_decodes() {
+    let inputs = Inputs::new(&gpu(), 1);
+    use GgmlDType::{Q2K, Q3K, Q4_0, Q4_1, Q4K, Q5_0, Q5_1, Q5K, Q6K, Q8_0};
+    for (number, kind) in [Q8_0, Q4K, Q6K, Q4_0, Q5K, Q3K, Q2K, Q4_1, Q5_0, Q5_1].into_iter().enumerate() {
+        let dtype = [F32, F16, BF16][number % 3];
+        let [model, hidden] = if kind.block_size() == 32 { [32, 96] } else { [256, 256] };
+        let (blocks, [gate, up, down]) = in_blocks(kind, [model, hidden]).unwrap();
+        let shares = inputs.make(&[ROWS, CHOSEN], F32).unwrap();
+        let x = (inputs.range(&[model, ROWS], dtype, -0.5, 0.5).unwrap() * 0.5).unwrap().t().unwrap();
+        let [a, b, c] = &blocks;
+        // Every row, by tiles, and one alone, by lanes.
+        for rows in [ROWS, 1] {
+            let part = |of: &Tensor| of.narrow(0, 0, rows).unwrap();
+            let ids = part(&chosen(&inputs).unwrap());
+            let got = experts_gguf(&part(&x), [a, b, c], &ids, &part(&shares), Activation::Silu).unwrap();
+            let [x, shares] = [&x, &shares].map(|of| of.to_device(&Device::Cpu).unwrap().to_dtype(F64).unwrap());
+            let want = written_out(&x, [&gate, &up, &down], &shares).unwrap().narrow(0, 0, rows).unwrap();
+            // Weights are rounded to the type, and so is what lies between the products.
+            let within = [2e-5, 1e-2, 6e-2][number % 3];
+            same(&format!("{kind:?} {dtype:?} {rows}"), &got, &want.to_dtype(dtype).unwrap(), within);
+        }
+    }
+}
+
+#[test]
+fn blocks_that_do_not_fit_are_told_by_name() {
+    let inputs = Inputs::new(&gpu(), 1);
+    let (blocks, _) = in_blocks(GgmlDType::Q8_0, [32, 64]).unwrap();
+    let ids = chosen(&inputs).unwrap();
+    let by = sort_by_expert(&ids, EXPERTS, None, None).unwrap();
+    let told = |what: &str, message: String| assert!(message.contains(what), "{what}: {message}");
+    let product = |columns: usize, of: &GgufMatrices| {
+        let a = inputs.make(&[ROWS, columns], F32).unwrap();
+        expert_matmul_gguf(&a, of, &by, GroupedEpilogue::None, None).unwrap_err().to_string()
+    };
+    told("a must be K in whole blocks of Q8_0, 32 weights each, got 31", product(31, &blocks[0]));
+    told("a must be [rows, 32]", product(64, &blocks[0]));
+    let of_k = GgufMatrices { kind: Gguf::Q4K, ..blocks[0].clone() };
+    told("blocks must be lines of whole blocks of Q4_K, 144 bytes each, got 34 bytes", product(256, &of_k));
+    let floats = QTensor::quantize(&Tensor::zeros((2, 3, 32), F32, &Device::Cpu).unwrap(), GgmlDType::F16).unwrap();
+    told("matrices must be of a quantised type", GgufMatrices::of(&floats, &gpu()).unwrap_err().to_string());
 }
 
 #[test]

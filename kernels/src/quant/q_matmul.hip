@@ -19,7 +19,7 @@
 // Macros : those of coded.h; Q_MATRIX whether on the matrix unit; Q_TILES_M, Q_TILES_N products per wave (values
 //          per lane without one); Q_ALONG_K: words hold codes along K, else along N;
 //          Q_ROWS of q_skinny and q_strip; Q_WIDE: words of a lane of q_strip, 0: another kernel; Q_BK: K of a round of
-//          q_matmul; Q_CHUNK
+//          q_matmul; Q_CHUNK; Q_GGUF: where the weights are blocks of that type of GGUF, which gguf_tiles.h reads
 #if Q_ROWS == 0
 #define Q_VEC (16 / (int)sizeof(In))
 #define Q_ROW (Q_BK + Q_VEC)
@@ -28,6 +28,8 @@
 template <int COUNT, int APART, bool PLACED> struct Lines {
     static const int SKEW = APART > 0 ? Q_VEC : 0, RUN = APART > 0 ? APART : 1;
     static const int ELEMENTS = COUNT * Q_ROW + COUNT / RUN * SKEW;
+    // Elements of a line that are side by side wherever a vector of them begins.
+    static const int WIDE = Q_VEC;
     RF_FN static constexpr int at(int line, int k) { return line * Q_ROW + line / RUN * SKEW + k; }
 };
 // Where lanes read 8 bytes each, no padding of whole vectors keeps sixteen lines apart. 32 k are a slab, two lines of it 128 bytes,
@@ -35,7 +37,7 @@ template <int COUNT, int APART, bool PLACED> struct Lines {
 // twice by one piece of sixteen lines (loads of operands, in both published orders), by the pieces of a line or four (stores of A), or
 // by words of lines eight apart (stores of W).
 template <int COUNT, int APART> struct Lines<COUNT, APART, true> {
-    static const int ELEMENTS = COUNT * Q_BK;
+    static const int ELEMENTS = COUNT * Q_BK, WIDE = 4;
     RF_FN static int at(int line, int k) {
         int pair = line >> 1, slab = k >> 5;
         int piece = (k >> 2 & 7) | (line & 1) << 3;
@@ -238,6 +240,9 @@ struct LoadA {
         }
     }
 };
+#ifdef Q_GGUF
+typedef LoadBlocks<LinesW, Q_BN, Q_BK, Q_THREADS> LoadW;
+#else
 // A tile of W, decoded, as [column][k]. Words are held like the vectors of A; of words along N a lane has the same columns in
 // every round, and two neighbouring k where it has two rounds.
 struct LoadW {
@@ -317,6 +322,7 @@ struct LoadW {
         else put_words<true, false>(g, global, first_col, first_k, end, lds);
     }
 };
+#endif
 
 struct StoreTile {
     const QMatmulArgs& g;

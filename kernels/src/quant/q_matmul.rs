@@ -1,5 +1,7 @@
 //! `q_matmul`: the launcher of `q_matmul.hip`, `few.hip`, `few_staged.hip` and `few_hopper.hip`.
 
+use std::borrow::Cow;
+
 use bytemuck::{Pod, Zeroable};
 use rocfire_arch::{ArchInfo, Matrix};
 use rocfire_hal::profile::Work;
@@ -15,9 +17,11 @@ use crate::epilogue;
 use crate::family::{self, BOX_LIMIT, FastDiv, GRID_YZ_MAX, KernelLaunch, Sources, c_type, shape};
 use crate::gemm::{GemmParams, Grouping, gemm, matrix_side};
 
+pub(super) mod gguf;
 mod grouped;
 pub(super) mod written;
 
+pub use gguf::{gguf_matmul_grouped, gguf_matmul_grouped_fused};
 pub use grouped::{q_matmul_grouped, q_matmul_grouped_fused};
 
 const OP: &str = "q_matmul";
@@ -221,11 +225,7 @@ impl<'a> Operands<'a> {
         };
         let ((s_k, block_k), (s_n, block_n)) = (scale(0), scale(1));
         let (a_strides, c_strides) = (a.layout().strides(), c.layout().strides());
-        let vector = 16 / a.dtype().size_bytes();
-        let a_vector = a_strides[1] == 1
-            && k.is_multiple_of(vector)
-            && (a_strides[0] % vector as i64 == 0 || m == 1)
-            && a.device_address().is_multiple_of(16);
+        let a_vector = in_vectors_of_a(a);
         let args = QMatmulArgs {
             a: a.device_address(),
             words: words.device_address(),
@@ -479,6 +479,15 @@ fn beside(args: &QMatmulArgs, kind: ScaleKind) -> bool {
     args.s_n == 1 && args.scales.is_multiple_of(16) && row_bytes % 16 == 0
 }
 
+/// Whether rows of A, `[m, k]`, are whole, aligned vectors.
+fn in_vectors_of_a(a: &View<'_>) -> bool {
+    let (m, k, strides, vector) = (a.shape()[0], a.shape()[1], a.layout().strides(), 16 / a.dtype().size_bytes());
+    strides[1] == 1
+        && k.is_multiple_of(vector)
+        && (strides[0] % vector as i64 == 0 || m == 1)
+        && a.device_address().is_multiple_of(16)
+}
+
 /// What decides the kernel: fields of [`QMatmulKey`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Choice {
@@ -559,8 +568,21 @@ macro_rules! in_front_of {
 }
 pub(super) use in_front_of;
 
+/// The kernels of weights in blocks of GGUF.
+const GGUF_TILES: &str = in_front_of!("gguf.h", "gguf_tiles.h", "q_matmul.hip");
+const GGUF_FEW: &str = in_front_of!("gguf.h", "gguf_few.hip");
+
 /// The source of one variant behind the text of an epilogue, or of none.
 pub(crate) fn source(key: QMatmulKey, epilogue: &str) -> Source {
+    source_of(
+        key,
+        &[("Q_EPILOGUE", if epilogue.is_empty() { "0" } else { "1" })],
+        epilogue::in_front(epilogue, in_front_of!("q_matmul.hip")),
+    )
+}
+
+/// The same of a text.
+fn source_of(key: QMatmulKey, others: &[(&str, &str)], text: Cow<'static, str>) -> Source {
     let numbers = [
         ("Q_MATRIX", usize::from(key.matrix)),
         ("Q_TILES_M", key.tiles[0]),
@@ -573,7 +595,6 @@ pub(crate) fn source(key: QMatmulKey, epilogue: &str) -> Source {
         ("Q_WIDE", key.wide),
         ("Q_CHUNK", CHUNK),
         ("Q_GROUPED", key.grouping.map_or(0, |grouping| grouping as usize)),
-        ("Q_EPILOGUE", usize::from(!epilogue.is_empty())),
     ]
     .map(|(name, value)| (name, value.to_string()));
     let types = [
@@ -582,8 +603,9 @@ pub(crate) fn source(key: QMatmulKey, epilogue: &str) -> Source {
         ("Q_WORD", c_type(key.word)),
         ("Q_FORMAT", key.format.number()),
     ];
-    let defines: Vec<(&str, &str)> = types.into_iter().chain(numbers.iter().map(|(n, v)| (*n, v.as_str()))).collect();
-    Source::new("q_matmul", epilogue::in_front(epilogue, in_front_of!("q_matmul.hip")), &defines)
+    let numbers = numbers.iter().map(|(name, value)| (*name, value.as_str()));
+    let defines: Vec<(&str, &str)> = types.into_iter().chain(numbers).chain(others.iter().copied()).collect();
+    Source::new("q_matmul", text, &defines)
 }
 
 /// `QMatmulArgs` of `q_matmul.hip`.

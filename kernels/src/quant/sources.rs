@@ -7,7 +7,9 @@ use super::activations::{ActivationKey, Given};
 use super::few::{self, FewKey, Tile};
 use super::few_hopper::{self, HopperKey};
 use super::format::{Format, Rounding, ScaleKind};
+use super::gguf::Gguf;
 use super::q_matmul::QMatmulKey;
+use super::q_matmul::gguf::{self, GgufKey, Way};
 use super::{activations, dequantise, preshuffle, q_matmul, quantise, row_codes, scaled, scales};
 use crate::gemm::{Grouping, matrix_side};
 
@@ -108,8 +110,20 @@ fn product_sources(arch: Arch, x: DType) -> Vec<Row> {
     let mut all: Vec<Row> = grouped_sources(&keys, &few, matrix).collect();
     all.extend(keys.into_iter().map(|key| ("q_matmul", q_matmul::source(key, ""))));
     all.extend(few.into_iter().map(|key| ("q_matmul", few::source(key, ""))));
+    all.extend(gguf_keys(matrix, x).map(|key| ("gguf_matmul_grouped", gguf::source(key, ""))));
     all.extend(hopper_keys(arch, x).map(|key| ("q_matmul", few_hopper::source(key))));
     all
+}
+
+/// Every type of GGUF by lanes, by low tiles and by high ones in turn, which f32 has none of.
+fn gguf_keys(matrix: bool, x: DType) -> impl Iterator<Item = GgufKey> {
+    let way = move |turn: usize| match turn % 3 {
+        0 => Way::Few,
+        low => Way::tiles_of(matrix, low == 1 || x == DType::F32),
+    };
+    let grouping = |turn: usize| [Grouping::Choices, Grouping::Offsets, Grouping::Counts][turn / 2 % 3];
+    let keys = Gguf::ALL.into_iter().enumerate();
+    keys.map(move |(turn, kind)| GgufKey { input: x, output: x, kind, way: way(turn), grouping: grouping(turn) })
 }
 
 /// By Hopper's own products: every number of rows, formats and scales in turn.

@@ -5,6 +5,7 @@ use super::*;
 use crate::testing::{Lie, Numbers, coordinates, device, read, tensor};
 
 mod activations;
+mod gguf;
 mod grouped;
 mod products;
 

@@ -4,8 +4,8 @@ use rocfire_hal::DType;
 
 use super::{
     Case, FLOATS, NUMBERS, attention, causal_conv, combine, conv, cross_entropy, delta, elementwise, experts, gate,
-    gemm, grouped, grouped_codes, hadamard, index, loss, norm, pool, quant, reduce, rope, rows, sample, scaled, scan,
-    selective_scan, sort,
+    gemm, gguf, grouped, grouped_codes, hadamard, index, loss, norm, pool, quant, reduce, rope, rows, sample, scaled,
+    scan, selective_scan, sort,
 };
 use crate::data::Placement;
 
@@ -73,7 +73,7 @@ impl Draw<'_> {
 }
 
 /// Operators that have cases of any size.
-const OPERATORS: [fn(&mut Draw<'_>) -> Case; 26] = [
+const OPERATORS: [fn(&mut Draw<'_>) -> Case; 27] = [
     selective_scan::drawn,
     causal_conv::drawn,
     delta::drawn,
@@ -96,6 +96,7 @@ const OPERATORS: [fn(&mut Draw<'_>) -> Case; 26] = [
     scaled::drawn,
     grouped::drawn,
     grouped_codes::drawn,
+    gguf::drawn,
     loss::drawn,
     sample::drawn,
     experts::drawn,

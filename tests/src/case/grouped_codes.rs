@@ -24,7 +24,7 @@ struct Codes {
 
 /// How groups are told.
 #[derive(Clone, Copy, Debug)]
-enum By {
+pub(super) enum By {
     Offsets,
     Counts,
     Choices(usize),
@@ -44,7 +44,7 @@ const fn words(format: Format, axis: usize, placement: Placement, block: [usize;
 type Row = (DType, &'static [usize], [usize; 2], Codes, By, Placement);
 
 /// Type, rows of each group, N and K, codes, groups, how A lies.
-const CASES: [Row; 17] = {
+const CASES: [Row; 20] = {
     use DType::{BF16, F16, F32};
     use Placement::{Flipped, Strided, Transposed};
     let blocks = Some([128, 128]);
@@ -99,6 +99,24 @@ const CASES: [Row; 17] = {
             By::Choices(2),
             CONTIGUOUS,
         ),
+        // MXFP8, of few rows and of many, as checkpoints have it and along N.
+        (
+            BF16,
+            &[2, 1, 0, 3],
+            [64, 96],
+            bytes(Format::E4M3, CONTIGUOUS, Some([32, 1]), ScaleKind::E8M0),
+            By::Choices(8),
+            CONTIGUOUS,
+        ),
+        (
+            F16,
+            &[33, 0, 5],
+            [65, 160],
+            bytes(Format::E4M3, ALONG_K, Some([32, 1]), ScaleKind::E8M0),
+            By::Choices(2),
+            CONTIGUOUS,
+        ),
+        (F32, &[1, 7], [40, 64], bytes(Format::E4M3, ALONG_K, Some([32, 1]), ScaleKind::E8M0), By::Offsets, CONTIGUOUS),
         // A wave and a lane less or more, tiles of the other height, more rows than few are.
         (
             F16,

@@ -12,6 +12,7 @@ mod elementwise;
 mod experts;
 mod gate;
 mod gemm;
+mod gguf;
 mod grouped;
 mod grouped_codes;
 mod hadamard;
@@ -327,6 +328,7 @@ pub fn all() -> Vec<Case> {
         gemm::cases(),
         grouped::cases(),
         grouped_codes::cases(),
+        gguf::cases(),
         conv::cases(),
         attention::cases(),
         cache::cases(),

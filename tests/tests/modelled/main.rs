@@ -7,6 +7,7 @@
 //! a SIMD. What is printed without a limit is
 //! what the issue asks to report. `KNOWN` are those that miss a limit, each with its reason: a row that holds is an error too.
 
+mod gguf;
 mod recurrent;
 
 use rocfire_hal::modelled::{Profile, Sample};
@@ -133,6 +134,8 @@ const SUBJECTS: &[Subject] = &[
         always: true,
         run: experts_coded,
     },
+    always("experts Q4_K 64x8 of 128 2048x768", |d| gguf::experts(d, 64)),
+    sampled("experts Q4_K 8x8 of 128 2048x768", |d| gguf::experts(d, 8)),
 ];
 
 /// What misses a limit. A part that is empty says nothing of that.
@@ -220,6 +223,27 @@ const KNOWN: &[Known] = &[
         "",
         Limit::Segments,
         "a choice is written where its expert's rows are: words that neighbouring lanes write lie apart",
+    ),
+    (
+        "q_matmul",
+        "experts Q4_K",
+        "",
+        Limit::Segments,
+        "a lane reads 16 bytes at once of the blocks of its own column; the other accesses of the same round read what is left of their segments",
+    ),
+    (
+        "q_matmul",
+        "experts Q4_K",
+        "",
+        Limit::Conflicts,
+        "none with lanes in order, as is published for stores; taken out of order, columns further apart meet than those that pieces of LDS are exchanged for",
+    ),
+    (
+        "gguf_few",
+        "experts Q4_K",
+        "",
+        Limit::Segments,
+        "a lane reads 32 bytes of its row beside 16 weights of a block, in two accesses; the block's next weights read what is left of their segment",
     ),
 ];
 

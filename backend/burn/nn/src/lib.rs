@@ -10,7 +10,8 @@
 //! - [`RmsNorm`], [`LayerNorm`], [`GroupNorm`], [`RotaryEncoding`], [`GatedMlp`] and [`CrossEntropyLoss`] are Burn's modules, a launch
 //!   each, with gradients; [`gate`], [`softmax`] and [`log_softmax`] their functions. Norms load Burn's records.
 //! - [`Experts`] are the blocks of a mixture of experts, with gradients, over [`ByExpert`] and [`grouped_matmul`]; [`route`] chooses
-//!   experts of tokens. [`QuantExperts`] are the same of codes, [`CodedMatrices`].
+//!   experts of tokens. [`QuantExperts`] are the same of codes, [`CodedMatrices`], [`GgufExperts`] of blocks of
+//!   GGUF.
 //! - [`sample`] draws tokens by top-k, top-p, min-p and masks; [`penalise`], [`log_probabilities`], [`top_k`] and [`accept`] are
 //!   beside it.
 //! - [`QuantLinear`] multiplies codes by codes; [`Coded`] is what it reads; [`hadamard()`] spreads outliers before.
@@ -43,6 +44,7 @@ mod custom;
 mod dispatch;
 mod experts;
 mod gated;
+mod gguf_experts;
 mod hadamard;
 mod loss;
 mod multi_head;
@@ -58,6 +60,7 @@ pub use coded_experts::{CodedMatrices, QuantExperts, grouped_matmul_coded};
 pub use custom::custom;
 pub use experts::{ByExpert, Experts, grouped_matmul};
 pub use gated::{GatedMlp, gate, log_softmax, softmax};
+pub use gguf_experts::{GgufExperts, GgufMatrices, grouped_matmul_gguf};
 pub use hadamard::hadamard;
 pub use loss::CrossEntropyLoss;
 pub use multi_head::{MhaInput, MhaOutput, MultiHeadAttention};
@@ -66,7 +69,7 @@ pub use quantised::{Coded, QuantLinear, Scales};
 pub use recurrent::{DeltaGates, ScanInputs, StateSequences, States};
 pub use rocfire_burn::attention::{AttentionParams, Dropout};
 pub use rocfire_burn::custom::operators::{
-    Activation, CacheLayout, Coding, DeltaParams, Format, GateLayout, GateParams, Granularity, GroupScore,
+    Activation, CacheLayout, Coding, DeltaParams, Format, GateLayout, GateParams, Gguf, Granularity, GroupScore,
     GroupedEpilogue, Groups, MatrixCoding, MxRounding, Order, PagedParams, RopeFrequencies, RopeScaling, RopeStyle,
     RouteForm, ScaleKind, Score, Shared, SharedScore,
 };

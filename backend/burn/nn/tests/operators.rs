@@ -441,9 +441,10 @@ fn experts_of_codes_are_those_of_what_the_codes_stand_for() {
     let device = rocm().inner();
     let mx = MatrixCoding { kind: ScaleKind::E8M0, ..MatrixCoding::new(Format::E2M1, [32, 1]) };
     let blocks = MatrixCoding::new(Format::E4M3, [16, 8]);
-    let codings =
-        [mx, MatrixCoding { is_transposed: true, ..mx }, blocks, MatrixCoding { is_transposed: true, ..blocks }];
-    for coding in codings.into_iter().chain([MatrixCoding::new(Format::I8, [usize::MAX, 1])]) {
+    let mx8 = MatrixCoding { format: Format::E4M3, ..mx };
+    let codings = [mx, mx8, blocks].into_iter();
+    let codings = codings.flat_map(|coding| [coding, MatrixCoding { is_transposed: true, ..coding }]);
+    for coding in codings.chain([MatrixCoding::new(Format::I8, [usize::MAX, 1])]) {
         let (experts, model, hidden) = (4, 32, 64);
         let weight = |shape, seed| Param::from_tensor(numbers::<3>(shape, seed, DType::F32, &device));
         let [gate, up] = [1, 2].map(|seed| weight([experts, model, hidden], seed));

@@ -12,7 +12,7 @@ use super::{
 use crate::Result;
 use crate::epilogue::{self, BoundEpilogue};
 use crate::family::{self, BOX_LIMIT, GRID_YZ_MAX, KernelLaunch, Sources, shape};
-use crate::gemm::GemmGroups;
+use crate::gemm::{GemmGroups, ToldGroups};
 use crate::quant::few::{self, Tile, units};
 use crate::quant::format::{CodeLayout, Packed, Scales};
 use crate::quant::walk::fours;
@@ -181,25 +181,8 @@ fn multiply(
     let rows = c.shape()[0];
     let variant = choose(stream, &of, &apart, a.dtype(), [rows, count]);
     let told = groups.told(&a, [rows, each], variant.rows);
-    let args = GroupedArgs {
-        product: QMatmulArgs { m: rows as u32, ..of.args },
-        bounds: told.bounds,
-        choices: told.choices,
-        w_group,
-        s_group_bytes,
-        groups: told.count as u32,
-        group_rows: each as u32,
-        each: told.each as u32,
-        a_rows: told.a_rows as u32,
-        first_row: 0,
-        unused: 0,
-    };
-    let grid = [n.div_ceil(variant.columns), told.row_tiles, 1];
-    if grid[..2].iter().any(|&tiles| tiles > GRID_YZ_MAX) {
-        let got = format!("{rows} rows of {n} columns in {count} groups");
-        let expected = format!("at most {GRID_YZ_MAX} tiles of {} x {} either way", variant.rows, variant.columns);
-        return Err(shape(OP, "c", expected, got));
-    }
+    let args = GroupedArgs::new(QMatmulArgs { m: rows as u32, ..of.args }, &told, each, &apart);
+    let grid = grid(OP, &told, [rows, n], [variant.rows, variant.columns])?;
     let kernel = match variant.kernel {
         Kernel::Few(key) => Kernel::Few(few::FewKey { grouping: Some(told.grouping), ..key }),
         Kernel::Hopper(_) => unreachable!("{NO_GROUPS}"),
@@ -223,10 +206,26 @@ fn multiply(
     unsafe { launch.run_with_epilogue(&args, epilogue, c.buffer(), None) }
 }
 
+/// Tiles of columns, and of rows as groups can fill them at most.
+pub(super) fn grid(
+    op: &'static str,
+    told: &ToldGroups,
+    [rows, n]: [usize; 2],
+    [tile_rows, columns]: [usize; 2],
+) -> Result<[usize; 3]> {
+    let grid = [n.div_ceil(columns), told.row_tiles, 1];
+    if grid[..2].iter().any(|&tiles| tiles > GRID_YZ_MAX) {
+        let got = format!("{rows} rows of {n} columns in {} groups", told.count);
+        let expected = format!("at most {GRID_YZ_MAX} tiles of {tile_rows} x {columns} either way");
+        return Err(shape(op, "c", expected, got));
+    }
+    Ok(grid)
+}
+
 /// From one group's matrix to the next one's: words, and bytes of scales.
-struct Apart {
-    w_group: i64,
-    s_group_bytes: i64,
+pub(super) struct Apart {
+    pub w_group: i64,
+    pub s_group_bytes: i64,
 }
 
 /// A kernel, its name, and what of C a workgroup has.
@@ -304,7 +303,7 @@ fn strip(
 /// `QMatmulArgs` of `coded.h` where products are grouped.
 #[repr(C)]
 #[derive(Clone, Copy, Pod, Zeroable)]
-struct GroupedArgs {
+pub(super) struct GroupedArgs {
     product: QMatmulArgs,
     bounds: u64,
     choices: u64,
@@ -318,3 +317,22 @@ struct GroupedArgs {
     unused: u32,
 }
 const _: () = assert!(size_of::<GroupedArgs>() == 216);
+
+impl GroupedArgs {
+    /// Of a product of all rows. `each`: rows of a group that counts its own.
+    pub(super) fn new(product: QMatmulArgs, told: &ToldGroups, each: usize, apart: &Apart) -> GroupedArgs {
+        GroupedArgs {
+            product,
+            bounds: told.bounds,
+            choices: told.choices,
+            w_group: apart.w_group,
+            s_group_bytes: apart.s_group_bytes,
+            groups: told.count as u32,
+            group_rows: each as u32,
+            each: told.each as u32,
+            a_rows: told.a_rows as u32,
+            first_row: 0,
+            unused: 0,
+        }
+    }
+}

@@ -1,0 +1,95 @@
+//! Experts whose matrices are in blocks of GGUF. For inference: nothing here has a gradient.
+
+use burn::module::{Module, Param, ParamId};
+use burn::tensor::{Int, Tensor};
+use rocfire_burn::custom::operators::{self, Activation, Gguf, GroupedEpilogue};
+
+use crate::{ByExpert, one, run};
+
+/// Matrices of experts in blocks of GGUF.
+///
+/// Its record has the blocks: it loads into matrices that were made for the same type.
+#[derive(Module, Debug)]
+pub struct GgufMatrices {
+    /// Blocks, u8 `[experts, N, bytes of K weights]`.
+    pub blocks: Param<Tensor<3, Int>>,
+    /// What they are.
+    #[module(skip)]
+    pub kind: Gguf,
+}
+
+impl GgufMatrices {
+    /// Blocks as a checkpoint has them, u8 `[experts, N, bytes of K weights]`.
+    pub fn new(blocks: Tensor<3, Int>, kind: Gguf) -> GgufMatrices {
+        GgufMatrices { blocks: Param::initialized(ParamId::new(), blocks), kind }
+    }
+}
+
+impl ByExpert {
+    /// [`ByExpert::matmul`] by matrices in blocks of GGUF; `None` off rocfire's devices. There is no gradient.
+    ///
+    /// # Panics
+    /// As [`grouped_matmul`](crate::grouped_matmul).
+    pub fn matmul_gguf(
+        &self,
+        a: Tensor<2>,
+        b: &GgufMatrices,
+        epilogue: GroupedEpilogue,
+        factor: Option<Tensor<2>>,
+    ) -> Option<Tensor<2>> {
+        let by = [&self.offsets, &self.order, &self.places].map(|of| of.clone().into_dispatch());
+        let inputs = [a.into_dispatch(), b.blocks.val().into_dispatch()].into_iter().chain(by);
+        let inputs = inputs.chain(factor.map(Tensor::into_dispatch)).collect();
+        one(run(operators::expert_matmul_gguf(b.kind, epilogue), inputs))
+    }
+}
+
+/// [`grouped_matmul`](crate::grouped_matmul) by matrices in blocks of GGUF; `None` off rocfire's devices. There is no gradient.
+///
+/// # Panics
+/// As there.
+pub fn grouped_matmul_gguf(
+    a: Tensor<2>,
+    b: &GgufMatrices,
+    offsets: Tensor<1, Int>,
+    epilogue: GroupedEpilogue,
+    factor: Option<Tensor<2>>,
+) -> Option<Tensor<2>> {
+    let inputs = [a.into_dispatch(), b.blocks.val().into_dispatch(), offsets.into_dispatch()].into_iter();
+    let inputs = inputs.chain(factor.map(Tensor::into_dispatch)).collect();
+    one(run(operators::grouped_matmul_gguf(b.kind, epilogue), inputs))
+}
+
+/// [`Experts`](crate::Experts) whose matrices are in blocks of GGUF, each line along what it is multiplied by.
+#[derive(Module, Debug)]
+pub struct GgufExperts {
+    /// Of `[experts, d_hidden, d_model]`.
+    pub gate: GgufMatrices,
+    /// Of `[experts, d_hidden, d_model]`.
+    pub up: GgufMatrices,
+    /// Of `[experts, d_model, d_hidden]`.
+    pub down: GgufMatrices,
+    /// What the gates go through.
+    #[module(skip)]
+    pub activation: Activation,
+}
+
+impl GgufExperts {
+    /// `Σ share · down(activation(gate(x)) · up(x))` over the experts that a row of `x`, `[rows, d_model]`, has chosen, as
+    /// [`Experts::forward`](crate::Experts::forward): six launches.
+    ///
+    /// # Panics
+    /// If shapes do not fit; off rocfire's devices; for tensors with a gradient.
+    pub fn forward(&self, x: Tensor<2>, chosen: Tensor<2, Int>, shares: Tensor<2>) -> Tensor<2> {
+        self.sorted(x, chosen, shares).expect("blocks are read on rocfire's devices only, so must the input be there")
+    }
+
+    fn sorted(&self, x: Tensor<2>, chosen: Tensor<2, Int>, shares: Tensor<2>) -> Option<Tensor<2>> {
+        let [experts, ..] = self.gate.blocks.val().dims();
+        let by = ByExpert::new(chosen, experts)?;
+        let up = by.matmul_gguf(x.clone(), &self.up, GroupedEpilogue::None, None)?;
+        let hidden = by.matmul_gguf(x, &self.gate, GroupedEpilogue::Gate(self.activation), Some(up))?;
+        let y = grouped_matmul_gguf(hidden, &self.down, by.offsets.clone(), GroupedEpilogue::None, None)?;
+        by.combine(y, shares, None)
+    }
+}

@@ -1,0 +1,105 @@
+//! Experts in blocks of GGUF against experts of what the blocks stand for.
+
+mod common;
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use burn::backend::FlexDevice;
+use burn::module::{Module, Param};
+use burn::store::ModuleRecord;
+use burn::tensor::{DType, Device, Int, Tensor, TensorData};
+use common::numbers;
+use rocfire_burn::RocmDevice;
+use rocfire_burn_nn::{
+    Activation, ByExpert, Experts, Gguf, GgufExperts, GgufMatrices, GroupedEpilogue, grouped_matmul_gguf,
+};
+
+const EXPERTS: usize = 4;
+
+/// Blocks of lines along K, `[experts, n, k]`, and what they stand for, `[experts, k, n]`.
+fn blocks(kind: Gguf, [n, k]: [usize; 2], seed: usize, device: &Device) -> (GgufMatrices, Tensor<3>) {
+    let (mut bytes, mut values) = (Vec::new(), vec![0.0; EXPERTS * k * n]);
+    for number in 0..EXPERTS * n * k / 32 {
+        let (line, first) = (number / (k / 32), number % (k / 32) * 32);
+        // Powers of two, whose f16 is an exponent alone.
+        let exponent = (number + seed) % 3;
+        let scale = 1.0 / (16 << exponent) as f32;
+        bytes.extend(((11 - exponent as u16) << 10).to_le_bytes());
+        let code = |at: usize| (number * 29 + at * 13 + seed) % 16;
+        let mut put = |at: usize, weight: f32| {
+            values[(line / n * k + first + at) * n + line % n] = weight * scale;
+        };
+        for at in 0..32 {
+            put(at, code(at) as f32 - 8.0);
+        }
+        match kind {
+            Gguf::Q4_0 => bytes.extend((0..16).map(|at| (code(at) | code(at + 16) << 4) as u8)),
+            Gguf::Q8_0 => bytes.extend((0..32).map(|at| code(at) as u8).map(|code| code.wrapping_sub(8))),
+            _ => unreachable!("blocks of two types are made here"),
+        }
+    }
+    let data = TensorData::new(bytes, [EXPERTS, n, k / 32 * kind.bytes()]);
+    let own = Tensor::<3, Int>::from_data(data, (device, DType::U8));
+    (GgufMatrices::new(own, kind), Tensor::from_data(TensorData::new(values, [EXPERTS, k, n]), device))
+}
+
+#[test]
+fn experts_in_blocks_are_those_of_what_the_blocks_stand_for() {
+    let device = Device::from(RocmDevice::emulated("gfx942").unwrap());
+    let (model, hidden) = (32, 96);
+    for kind in [Gguf::Q8_0, Gguf::Q4_0] {
+        let of = |shape, seed| blocks(kind, shape, seed, &device);
+        let [(gate, of_gate), (up, of_up)] = [of([hidden, model], 1), of([hidden, model], 2)];
+        let (down, of_down) = of([model, hidden], 3);
+        let coded = GgufExperts { gate, up, down, activation: Activation::Silu };
+        let [gate, up, down] = [of_gate, of_up, of_down].map(Param::from_tensor);
+        let plain = Experts { gate, up, down, activation: Activation::Silu };
+        // By lanes and by tiles, with choices of no expert.
+        for rows in [1, 13] {
+            let chosen: Vec<i64> = (0..2 * rows as i64).map(|at| [3, 1, 0, -1, 2][at as usize % 5]).collect();
+            let chosen = || Tensor::<2, Int>::from_data(TensorData::new(chosen.clone(), [rows, 2]), &device);
+            let (x, shares) =
+                (numbers([rows, model], 4, DType::F32, &device), numbers([rows, 2], 5, DType::F32, &device));
+            let theirs = plain.forward(x.clone(), chosen(), shares.clone()).into_data();
+            let ours = coded.forward(x, chosen(), shares).into_data();
+            let values = |data: &TensorData| data.clone().convert::<f64>().try_into_vec::<f64>().unwrap();
+            let (ours, theirs) = (values(&ours), values(&theirs));
+            let bound = 2e-5 * theirs.iter().fold(1.0_f64, |most, x| most.max(x.abs()));
+            for (at, (a, b)) in ours.iter().zip(&theirs).enumerate() {
+                assert!((a - b).abs() <= bound, "{kind:?}, {rows} rows, element {at}: {a} and {b}");
+            }
+            assert!(theirs.iter().any(|x| x.abs() > 0.01));
+        }
+        let bytes = coded.clone().into_record().into_bytes().unwrap();
+        let (other, _) = of([hidden, model], 9);
+        let other = GgufExperts { gate: other, ..coded.clone() };
+        let other = other.load_record(ModuleRecord::from_bytes(bytes).unwrap());
+        other.gate.blocks.val().into_data().assert_eq(&coded.gate.blocks.val().into_data(), true);
+    }
+}
+
+#[test]
+fn blocks_are_read_on_devices_of_rocfire_only() {
+    let flex = Device::from(FlexDevice);
+    let (of_flex, _) = blocks(Gguf::Q8_0, [8, 32], 1, &flex);
+    let offsets = Tensor::<1, Int>::from_data(TensorData::new(vec![0_i32; EXPERTS + 1], [EXPERTS + 1]), &flex);
+    let a = numbers([3, 32], 4, DType::F32, &flex);
+    assert!(grouped_matmul_gguf(a, &of_flex, offsets, GroupedEpilogue::None, None).is_none());
+    let ids = Tensor::<2, Int>::from_data(TensorData::new(vec![0_i64; 3], [3, 1]), &flex);
+    assert!(ByExpert::new(ids, EXPERTS).is_none());
+}
+
+#[test]
+fn a_row_of_another_length_is_told_by_name() {
+    let device = Device::from(RocmDevice::emulated("gfx942").unwrap());
+    let (own, _) = blocks(Gguf::Q8_0, [8, 32], 1, &device);
+    let offsets = Tensor::<1, Int>::from_data(TensorData::new(vec![0_i32; EXPERTS + 1], [EXPERTS + 1]), &device);
+    let a = numbers([3, 33], 4, DType::F32, &device);
+    let product = move || {
+        let c = grouped_matmul_gguf(a, &own, offsets, GroupedEpilogue::None, None).expect("the device is rocfire's");
+        c.into_data()
+    };
+    let told = catch_unwind(AssertUnwindSafe(product)).expect_err("33 is no block");
+    let message = told.downcast_ref::<String>().cloned().unwrap_or_default();
+    assert!(message.contains("a must be K in whole blocks of Q8_0"), "{message}");
+}

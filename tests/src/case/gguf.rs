@@ -1,0 +1,253 @@
+//! Groups of rows by matrices in blocks of GGUF: every type, few rows and many, by offsets, counts and choices of rows.
+
+use rocfire_hal::{DType, Stream, Tensor};
+use rocfire_kernels::gemm::GemmGroups;
+use rocfire_kernels::quant::{Gguf, GgufMatrices, gguf_matmul_grouped};
+
+use super::drawn::{Draw, forever};
+use super::grouped_codes::By;
+use super::{Call, Case, Failure};
+use crate::data::{Array, Placement};
+use crate::oracle::dot;
+
+const CONTIGUOUS: Placement = Placement::Contiguous;
+
+/// Type of A and of C, rows of each group, N and K, blocks and how many lie behind a line, groups, how A lies.
+type Row = ([DType; 2], &'static [usize], [usize; 2], (Gguf, usize), By, Placement);
+
+const CASES: [Row; 23] = {
+    use DType::{BF16, F16, F32};
+    use Gguf::{Q2K, Q3K, Q4_0, Q4_1, Q4K, Q5_0, Q5_1, Q5K, Q6K, Q8_0};
+    use Placement::{Flipped, Strided, Transposed};
+    const fn lies(kind: Gguf) -> (Gguf, usize) {
+        (kind, 0)
+    }
+    [
+        // By tiles: of every type, with groups of none, of one, a wave and a row more or less, and of a prime.
+        ([F16, F16], &[1, 0, 17, 5], [67, 96], lies(Q8_0), By::Choices(4), CONTIGUOUS),
+        ([BF16, BF16], &[33, 0, 3, 1], [64, 256], lies(Q4K), By::Choices(8), CONTIGUOUS),
+        ([F16, F32], &[2, 31], [65, 512], lies(Q6K), By::Offsets, CONTIGUOUS),
+        ([BF16, BF16], &[13, 4], [32, 160], lies(Q4_0), By::Offsets, CONTIGUOUS),
+        ([F16, F16], &[7, 9], [33, 32], lies(Q4_1), By::Counts, CONTIGUOUS),
+        ([F32, F32], &[4, 11, 0], [67, 224], lies(Q5_0), By::Counts, CONTIGUOUS),
+        ([BF16, F32], &[5, 0, 8], [64, 320], lies(Q5_1), By::Choices(2), Strided),
+        ([F16, F16], &[5, 12], [72, 256], lies(Q2K), By::Choices(1), CONTIGUOUS),
+        ([F32, F32], &[40, 2], [31, 512], lies(Q3K), By::Offsets, CONTIGUOUS),
+        ([BF16, BF16], &[9, 3], [63, 768], lies(Q5K), By::Offsets, Transposed),
+        // Higher tiles.
+        ([F16, F16], &[31, 33, 63, 65], [32, 256], lies(Q4K), By::Offsets, CONTIGUOUS),
+        ([BF16, BF16], &[70, 2], [72, 96], lies(Q8_0), By::Choices(2), CONTIGUOUS),
+        // Few rows a group, by lanes: one column, a lane and a workgroup of them more or less.
+        ([F16, F16], &[1, 0, 3, 2], [15, 256], lies(Q4K), By::Choices(2), CONTIGUOUS),
+        ([BF16, F32], &[5, 1], [17, 1056], lies(Q8_0), By::Offsets, CONTIGUOUS),
+        ([F32, F32], &[1, 4], [33, 512], lies(Q6K), By::Counts, Transposed),
+        ([F16, F16], &[2, 1], [5, 64], lies(Q5_1), By::Choices(3), Flipped),
+        ([BF16, BF16], &[8], [16, 256], lies(Q2K), By::Choices(1), Strided),
+        ([F16, F16], &[1, 1, 1], [31, 96], lies(Q4_0), By::Offsets, CONTIGUOUS),
+        ([F32, F32], &[3, 1, 0], [8, 256], lies(Q3K), By::Choices(2), CONTIGUOUS),
+        // Lines that lie apart; no row at all; one of everything.
+        ([F16, F16], &[3, 14], [16, 512], (Q5K, 1), By::Choices(2), CONTIGUOUS),
+        ([BF16, BF16], &[2, 1], [16, 64], (Q8_0, 1), By::Offsets, CONTIGUOUS),
+        ([BF16, BF16], &[0, 0], [32, 64], lies(Q8_0), By::Offsets, CONTIGUOUS),
+        ([F16, F16], &[1], [1, 32], lies(Q5_0), By::Choices(1), CONTIGUOUS),
+    ]
+};
+
+pub fn cases() -> Vec<Case> {
+    let mut cases: Vec<Case> = CASES.into_iter().map(coded).collect();
+    // More groups than a wave has lanes, most of them empty.
+    let rows: Vec<usize> = (0..150).map(|group| usize::from(group % 9 == 2) * (1 + group / 9 % 3)).collect();
+    let blocks = (Gguf::Q4K, 0);
+    cases.push(coded(([DType::BF16; 2], forever(&rows), [24, 256], blocks, By::Choices(8), CONTIGUOUS)));
+    cases
+}
+
+/// Up to five groups, some of them empty.
+pub fn drawn(draw: &mut Draw<'_>) -> Case {
+    let rows: Vec<usize> = (0..=draw.below(5)).map(|_| if draw.below(4) == 3 { 0 } else { draw.extent(40) }).collect();
+    let dtype = draw.pick(&[DType::F32, DType::F16, DType::BF16]);
+    let kind = draw.pick(&Gguf::ALL);
+    let most = if kind.weights() == 32 { 9 } else { 2 };
+    let (n, k) = (draw.extent(97), kind.weights() * (1 + draw.below(most)));
+    let by = draw.pick(&[By::Offsets, By::Counts, By::Choices(3)]);
+    let output = if draw.flag() { DType::F32 } else { dtype };
+    coded(([dtype, output], forever(&rows), [n, k], (kind, draw.below(2)), by, draw.placement()))
+}
+
+/// A scale of f16.
+fn half(block: &[u8], at: usize) -> f64 {
+    // Finite ones alone are made here: a sign, five bits of exponent, ten of mantissa.
+    let bits = u16::from_le_bytes([block[at], block[at + 1]]);
+    let (exponent, mantissa) = (i32::from(bits >> 10 & 31), f64::from(bits & 1023) / 1024.0);
+    let size = if exponent == 0 { mantissa * 2f64.powi(-14) } else { (1.0 + mantissa) * 2f64.powi(exponent - 15) };
+    if bits >> 15 == 1 { -size } else { size }
+}
+
+/// Where a block has its scales as f16.
+fn halves(kind: Gguf) -> &'static [usize] {
+    match kind {
+        Gguf::Q4_0 | Gguf::Q5_0 | Gguf::Q8_0 => &[0],
+        Gguf::Q4_1 | Gguf::Q5_1 | Gguf::Q4K | Gguf::Q5K => &[0, 2],
+        Gguf::Q2K => &[80, 82],
+        Gguf::Q3K => &[108],
+        Gguf::Q6K => &[208],
+    }
+}
+
+/// Any bytes, with scales such that weights stay of the order of one.
+fn block(kind: Gguf, seed: usize) -> Vec<u8> {
+    let byte = |at: usize| ((seed * 2_654_435_761 + at * 40_503 + (seed + at) * (seed + at) * 7919) >> 7) as u8;
+    let mut block: Vec<u8> = (0..kind.bytes()).map(byte).collect();
+    // A power of two.
+    let unit: i32 = match kind {
+        Gguf::Q4_0 | Gguf::Q4_1 | Gguf::Q5_0 | Gguf::Q5_1 => -4,
+        Gguf::Q8_0 => -7,
+        Gguf::Q2K | Gguf::Q3K => -6,
+        Gguf::Q4K | Gguf::Q5K => -9,
+        Gguf::Q6K => -11,
+    };
+    for (number, &at) in halves(kind).iter().enumerate() {
+        // 1 to 2 times the unit in steps of an eighth, of both signs.
+        let (eighths, is_negative) = ((seed * 5 + number * 3) % 8, (seed + number) % 3 == 1);
+        let bits = (unit + 15) as u16 * 1024 + eighths as u16 * 128 + u16::from(is_negative) * 0x8000;
+        block[at..at + 2].copy_from_slice(&bits.to_le_bytes());
+    }
+    block
+}
+
+/// Scale and least value of a group of 32 weights, of six bits each in 12 bytes.
+fn six_bits(scales: &[u8], group: usize) -> [u8; 2] {
+    match group {
+        0..4 => [scales[group] & 63, scales[group + 4] & 63],
+        _ => [scales[group + 4] & 15 | scales[group - 4] >> 6 << 4, scales[group + 4] >> 4 | scales[group] >> 6 << 4],
+    }
+}
+
+/// Weight `at` of a block, as ggml's `dequantize_row` of the type has it.
+fn weight(kind: Gguf, block: &[u8], at: usize) -> f64 {
+    let nibble = |byte: u8, high: bool| if high { byte >> 4 } else { byte & 15 };
+    // Of the older types.
+    let (byte, is_high) = (at % 16, at / 16 == 1);
+    let fifth = |bits: &[u8]| (bits[at / 8 % 4] >> (at % 8) & 1) << 4;
+    // Of 256 weights: which 128, which 32 of them, which of these; and the scale of 16.
+    let (side, line, place) = (at / 128, at / 32 % 4, at % 32);
+    let sixteen = 8 * side + 2 * line + place / 16;
+    match kind {
+        Gguf::Q4_0 => half(block, 0) * (f64::from(nibble(block[2 + byte], is_high)) - 8.0),
+        Gguf::Q4_1 => half(block, 0) * f64::from(nibble(block[4 + byte], is_high)) + half(block, 2),
+        Gguf::Q5_0 => {
+            let code = nibble(block[6 + byte], is_high) | fifth(&block[2..6]);
+            half(block, 0) * (f64::from(code) - 16.0)
+        }
+        Gguf::Q5_1 => {
+            let code = nibble(block[8 + byte], is_high) | fifth(&block[4..8]);
+            half(block, 0) * f64::from(code) + half(block, 2)
+        }
+        Gguf::Q8_0 => half(block, 0) * f64::from(block[2 + at] as i8),
+        Gguf::Q2K => {
+            let (code, scale) = (block[16 + 32 * side + place] >> (2 * line) & 3, block[sixteen]);
+            half(block, 80) * f64::from(scale & 15) * f64::from(code) - half(block, 82) * f64::from(scale >> 4)
+        }
+        Gguf::Q3K => {
+            let scales = &block[96..108];
+            let low = nibble(scales[sixteen % 8], sixteen >= 8);
+            let scale = low | (scales[8 + sixteen % 4] >> (2 * (sixteen / 4)) & 3) << 4;
+            let code = block[32 + 32 * side + place] >> (2 * line) & 3;
+            let third = if block[place] >> (4 * side + line) & 1 == 1 { 0.0 } else { 4.0 };
+            half(block, 108) * (f64::from(scale) - 32.0) * (f64::from(code) - third)
+        }
+        Gguf::Q4K | Gguf::Q5K => {
+            let codes = if kind == Gguf::Q4K { 16 } else { 48 };
+            let group = at / 32;
+            let mut code = nibble(block[codes + 32 * (group / 2) + place], group % 2 == 1);
+            if kind == Gguf::Q5K {
+                code |= (block[16 + place] >> group & 1) << 4;
+            }
+            let [scale, least] = six_bits(&block[4..16], group);
+            half(block, 0) * f64::from(scale) * f64::from(code) - half(block, 2) * f64::from(least)
+        }
+        Gguf::Q6K => {
+            let low = nibble(block[64 * side + 32 * (line % 2) + place], line >= 2);
+            let high = block[128 + 32 * side + place] >> (2 * line) & 3;
+            let scale = block[192 + sixteen] as i8;
+            half(block, 208) * f64::from(scale) * (f64::from(low | high << 4) - 32.0)
+        }
+    }
+}
+
+/// The product; what is no group's is not written: there the case has zeros from before.
+fn coded(([dtype, output], rows, [n, k], (kind, behind), by, a_placement): Row) -> Case {
+    let (count, total) = (rows.len(), rows.iter().sum::<usize>());
+    let each = rows.iter().copied().max().unwrap_or(0) + 1;
+    let (in_line, apart) = (k / kind.weights(), k / kind.weights() + behind);
+    let blocks: Vec<u8> = (0..count * n * apart).flat_map(|seed| block(kind, seed)).collect();
+    let bytes: Vec<f64> = blocks.iter().map(|&byte| f64::from(byte)).collect();
+    let launch = move |stream: &Stream, inputs: &[Tensor], outputs: &mut [Tensor]| -> Result<(), Failure> {
+        let [a, blocks, bounds, order] = inputs else { return Err("four inputs".into()) };
+        rocfire_fusion::eager::fill(outputs[0].view_mut(), rocfire_fusion::Scalar::Int(0))?;
+        let groups = match by {
+            By::Offsets => GemmGroups::Offsets(bounds.view()),
+            By::Counts => GemmGroups::Counts(bounds.view()),
+            By::Choices(each) => GemmGroups::Choices { offsets: bounds.view(), order: order.view(), each },
+        };
+        let lies = blocks.layout().slice(2, 0, in_line * kind.bytes(), 1)?;
+        let matrices = GgufMatrices { blocks: blocks.view().with_layout(lies)?, kind };
+        Ok(gguf_matmul_grouped(stream, a.view(), &matrices, &groups, outputs[0].view_mut())?)
+    };
+    // A row before the first group and two behind the last belong to none.
+    let lines = match by {
+        By::Counts => vec![count, each],
+        _ => vec![total + 3],
+    };
+    let places: usize = lines.iter().product();
+    let start = move |group: usize| match by {
+        By::Counts => group * each,
+        _ => 1 + rows[..group].iter().sum::<usize>(),
+    };
+    let (tokens, chosen) = match by {
+        By::Choices(each) => (places.div_ceil(each), each),
+        _ => (places, 1),
+    };
+    let oracle = move |inputs: &[Array]| {
+        let (a, order) = (&inputs[0].values, &inputs[3].values);
+        let mut c = vec![0.0; places * n];
+        for (group, &rows) in rows.iter().enumerate() {
+            for column in 0..n {
+                let weights: Vec<f64> = (0..k)
+                    .map(|at| {
+                        let number = (group * n + column) * apart + at / kind.weights();
+                        let block = &blocks[number * kind.bytes()..][..kind.bytes()];
+                        weight(kind, block, at % kind.weights())
+                    })
+                    .collect();
+                for place in start(group)..start(group) + rows {
+                    let row = if matches!(by, By::Choices(_)) { order[place] as usize / chosen } else { place };
+                    let row = row.min(tokens - 1);
+                    c[place * n + column] = dot((0..k).map(|at| (a[row * k + at], weights[at])));
+                }
+            }
+        }
+        vec![c]
+    };
+    let bounds: Vec<f64> = match by {
+        By::Counts => rows.iter().map(|&rows| rows as f64).collect(),
+        _ => (0..=count).map(|group| start(group) as f64).collect(),
+    };
+    // The places in a turn that meets all, and one choice that there is not.
+    let choice = |place: usize| if place == 2 { (tokens * chosen + 5) as f64 } else { (place * 7 % places) as f64 };
+    let of_a = if matches!(by, By::Counts) { vec![count, each, k] } else { vec![tokens, k] };
+    let inputs = vec![
+        (Array::random(&of_a, dtype, 1), a_placement),
+        (Array::new(&[count, n, apart * kind.bytes()], DType::U8, bytes), CONTIGUOUS),
+        (Array::new(&[bounds.len()], DType::I32, bounds), CONTIGUOUS),
+        (Array::new(&[places], DType::I32, (0..places).map(choice).collect()), CONTIGUOUS),
+    ];
+    let name = match count {
+        0..10 => rows.iter().map(usize::to_string).collect::<Vec<_>>().join("+"),
+        _ => format!("{total} of {count}"),
+    };
+    let size = format!("{name} x {n} x {k} {by:?} {kind:?} {behind} {output} {a_placement:?}");
+    let output = (([&lines[..], &[n]]).concat(), output);
+    let call = Call { inputs, outputs: vec![output], launch, oracle };
+    Case::new("gguf_matmul_grouped", dtype, size, 2.0 * (total * n * k) as f64, call).summing(k)
+}
