@@ -1,10 +1,11 @@
 //! A mixture of experts for many tokens with 16-bit activations. The tokens' rows are gathered in the order of the list of experts,
 //! a grouped product multiplies them on the matrix units, and its rows are scattered back to the tokens. Quantised weights are
-//! first decoded to the activations' type, some experts at a time.
+//! decoded by the product itself, or, for many rows of each expert, first to the activations' type, some experts at a time.
 
 use cudarc::driver::DriverError;
 use rocfire_hal::{Buffer, DType, Layout, Stream, Tensor, View};
 use rocfire_kernels::gemm::{GemmGroups, GemmParams, gemm_grouped};
+use rocfire_kernels::quant::{GgufMatrices, gguf_matmul_grouped};
 
 use crate::family::quantized::{self, Gguf};
 use crate::geometry::groups;
@@ -40,12 +41,18 @@ pub(crate) struct Prefill<'a> {
     pub count: usize,
     pub outputs: usize,
     pub columns: usize,
+    /// Rows of each expert in the mean from which on weights are decoded before they are multiplied.
+    pub decoded_rows: usize,
     /// Bytes of decoded weights that exist at a time; at least one expert is decoded.
     pub chunk_bytes: usize,
 }
 
-/// Decoding all experts' weights pays from so many rows per expert on. Decoding costs several more reads and writes of the weights;
-/// without it each row reads the codes again.
+/// Decoding weights before the product pays from so many rows per expert on: a product decodes them once for each tile of up to 64
+/// rows.
+pub(crate) const DECODED_ROWS: usize = 256;
+
+/// Sorting tokens by expert pays from so many rows per expert on. It costs a gather and a scatter; without it each row reads the
+/// codes again.
 pub(crate) const ROWS_LEAST: usize = 4;
 
 impl Prefill<'_> {
@@ -71,6 +78,15 @@ impl Prefill<'_> {
             None => {
                 let first = self.weights.first - self.weights.buffer.device_address();
                 multiply(self.weights.buffer, first / self.dtype.size_bytes() as u64, 0, self.all)?;
+            }
+            Some(gguf) if self.count < self.all * self.decoded_rows => {
+                let shape = [self.all, self.outputs, self.columns / gguf.size * gguf.bytes];
+                let first = (self.weights.first - self.weights.buffer.device_address()) as i64;
+                let strides = [(shape[1] * shape[2]) as i64, shape[2] as i64, 1];
+                let layout = Layout::strided(&shape, &strides, first)?;
+                let blocks = View::new(self.weights.buffer, layout, DType::U8)?;
+                let (w, groups) = (GgufMatrices { blocks, kind: gguf.kind }, GemmGroups::Offsets(starts.view()));
+                gguf_matmul_grouped(stream, rows.view(), &w, &groups, products.view_mut())?;
             }
             Some(gguf) => {
                 let most = (self.chunk_bytes / (2 * self.outputs * self.columns).max(1)).clamp(1, self.all);
@@ -125,7 +141,7 @@ mod tests {
     use crate::family::quantized::TYPES;
 
     #[test]
-    fn weights_decoded_some_experts_at_a_time_give_the_same_product() {
+    fn weights_decoded_some_experts_at_a_time_or_by_tiles_give_the_same_product() {
         let device = Device::open(DeviceId::emulated("gfx1100").unwrap(), Config::from_env().unwrap()).unwrap();
         let (all, outputs, columns, count, gguf) = (5, 7, 64, 11, TYPES[4]);
         // Codes that count, and scales of one half.
@@ -139,7 +155,7 @@ mod tests {
         let [weights, x, experts, tokens, factors] =
             [&weights, &x, &experts, &tokens, &[0x3f; 44].to_vec()].map(|b| upload(b));
         let address = |tensor: &Tensor| tensor.view().device_address();
-        let run = |chunk_bytes: usize| {
+        let run = |decoded_rows: usize, chunk_bytes: usize| {
             let out = Tensor::from_bytes(&device, &[4 * count * outputs], DType::U8, &vec![0xff; 4 * count * outputs])
                 .unwrap();
             let part = |tensor: &Tensor| (tensor.buffer().clone(), address(tensor));
@@ -160,14 +176,17 @@ mod tests {
                 count,
                 outputs,
                 columns,
+                decoded_rows,
                 chunk_bytes,
             };
             prefill.run(device.stream()).unwrap();
             out.to_bytes().unwrap()
         };
         // Two experts at a time, the last chunk of one; and all at once.
-        let (apart, whole) = (run(2 * 2 * outputs * columns), run(1 << 20));
+        let (apart, whole) = (run(0, 2 * 2 * outputs * columns), run(0, 1 << 20));
         assert_eq!(apart, whole);
+        // Sums of numbers that both types hold are exact in any order.
+        assert_eq!(run(DECODED_ROWS, 0), whole);
         let numbers = whole.chunks_exact(4).map(|bytes| f32::from_le_bytes(bytes.try_into().unwrap()));
         assert!(numbers.clone().all(f32::is_finite) && numbers.clone().any(|number| number > 1.0));
     }

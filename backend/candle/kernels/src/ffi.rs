@@ -412,6 +412,7 @@ fn prefill(call: &Call, gguf: Option<Gguf>, element: Element, to: Element, given
         count: tokens,
         outputs,
         columns,
+        decoded_rows: experts::DECODED_ROWS,
         chunk_bytes: CHUNK_BYTES,
     };
     prefill.run(on.stream())

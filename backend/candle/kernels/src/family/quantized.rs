@@ -5,6 +5,7 @@ use cudarc::driver::LaunchConfig;
 use cudarc::rocfire::Argument::{Read, ReadWrite, Write};
 use cudarc::rocfire::{KernelSpec, Launch};
 use rocfire_fusion::storage;
+use rocfire_kernels::quant;
 
 use super::{INT, SIZE, Words, kernel, template};
 use crate::{geometry, product};
@@ -26,6 +27,8 @@ pub(crate) struct Gguf {
     pub name: &'static str,
     /// Its name in `gguf.h`.
     pub device: &'static str,
+    /// The library's word for it.
+    pub kind: quant::Gguf,
     /// Weights in a block.
     pub size: usize,
     /// Bytes of a block.
@@ -33,19 +36,23 @@ pub(crate) struct Gguf {
 }
 
 pub(crate) const TYPES: [Gguf; 10] = [
-    Gguf { name: "q4_0", device: "Q4_0", size: 32, bytes: 18 },
-    Gguf { name: "q4_1", device: "Q4_1", size: 32, bytes: 20 },
-    Gguf { name: "q5_0", device: "Q5_0", size: 32, bytes: 22 },
-    Gguf { name: "q5_1", device: "Q5_1", size: 32, bytes: 24 },
-    Gguf { name: "q8_0", device: "Q8_0", size: 32, bytes: 34 },
-    Gguf { name: "q2_k", device: "Q2_K", size: 256, bytes: 84 },
-    Gguf { name: "q3_k", device: "Q3_K", size: 256, bytes: 110 },
-    Gguf { name: "q4_k", device: "Q4_K", size: 256, bytes: 144 },
-    Gguf { name: "q5_k", device: "Q5_K", size: 256, bytes: 176 },
-    Gguf { name: "q6_k", device: "Q6_K", size: 256, bytes: 210 },
+    Gguf::new("q4_0", "Q4_0", quant::Gguf::Q4_0),
+    Gguf::new("q4_1", "Q4_1", quant::Gguf::Q4_1),
+    Gguf::new("q5_0", "Q5_0", quant::Gguf::Q5_0),
+    Gguf::new("q5_1", "Q5_1", quant::Gguf::Q5_1),
+    Gguf::new("q8_0", "Q8_0", quant::Gguf::Q8_0),
+    Gguf::new("q2_k", "Q2_K", quant::Gguf::Q2K),
+    Gguf::new("q3_k", "Q3_K", quant::Gguf::Q3K),
+    Gguf::new("q4_k", "Q4_K", quant::Gguf::Q4K),
+    Gguf::new("q5_k", "Q5_K", quant::Gguf::Q5K),
+    Gguf::new("q6_k", "Q6_K", quant::Gguf::Q6K),
 ];
 
 impl Gguf {
+    const fn new(name: &'static str, device: &'static str, kind: quant::Gguf) -> Gguf {
+        Gguf { name, device, kind, size: kind.weights(), bytes: kind.bytes() }
+    }
+
     /// The type that a word of a kernel's name stands for, with or without an underscore, in small or large letters.
     pub(crate) fn of(word: &str) -> Gguf {
         let plain = |name: &str| name.replace('_', "").to_lowercase();
