@@ -3,7 +3,7 @@
 //! Bytes count a state twice: it is read and written.
 
 use rocfire_hal::{DType, Device, Stream, Tensor};
-use rocfire_kernels::causal_conv::{CausalConv, Sequences, causal_conv};
+use rocfire_kernels::causal_conv::{CausalConv, Sequences, Window, causal_conv};
 use rocfire_kernels::delta::{DeltaGates, DeltaInputs, DeltaParams, DeltaStates, delta_rule};
 use rocfire_kernels::experts::{CombineParams, combine};
 use rocfire_kernels::gemm::{GemmGroups, GemmParams, gemm_grouped};
@@ -201,7 +201,8 @@ fn convolved(device: &Device, name: &str, of: [usize; 2], dim: usize) -> Result<
             x: x.view(),
             weight: weight.view(),
             bias: Some(bias.view()),
-            sequences: Sequences { starts: starts.view(), slots: slots.view(), fresh: None },
+            sequences: Sequences { starts: starts.view(), slots: slots.view(), fresh: None, pad: None },
+            window: Window::First,
             is_silu: true,
         };
         Ok(causal_conv(stream, &inputs, state.view_mut(), out.view_mut())?)
@@ -272,7 +273,7 @@ fn scanned(device: &Device, name: &str, of: [usize; 2]) -> Result<Op, Error> {
             z: Some(z.view()),
             dt_bias: Some(dt_bias.view()),
             is_softplus: true,
-            sequences: Sequences { starts: starts.view(), slots: slots.view(), fresh: None },
+            sequences: Sequences { starts: starts.view(), slots: slots.view(), fresh: None, pad: None },
         };
         Ok(selective_scan(stream, &inputs, state.view_mut(), out.view_mut())?)
     };

@@ -41,7 +41,7 @@ pub use delta::{DeltaForm, delta_rule};
 pub use experts::{GroupedEpilogue, combine, expert_matmul, grouped_matmul};
 pub use gguf_experts::{expert_matmul_gguf, grouped_matmul_gguf};
 pub use mla::{absorb, expand, expand_coded};
-pub use sequences::{CausalConvForm, ScanForm, causal_conv, selective_scan};
+pub use sequences::{CausalConvForm, ScanForm, WindowForm, causal_conv, selective_scan};
 pub use tokens::{
     PenaltyForm, RouteForm, SampleForm, accept, accept_greedy, log_probabilities, penalise, probabilities, route,
     sample, sort_by_expert, top_k,

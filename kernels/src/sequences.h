@@ -10,8 +10,10 @@ struct Sequences {
     const void* fresh;   // [count] bytes or i32; no address: none is fresh
     i64 slot_stride, fresh_stride;
     u32 count, tokens, pool, fresh_bytes;
+    i32 pad;             // a slot that stands for none, as negative ones do
+    u32 padding;
 };
-static_assert(sizeof(Sequences) == 56, "as in sequences.rs");
+static_assert(sizeof(Sequences) == 64, "as in sequences.rs");
 
 // A sequence's rows, from `begin` to `end`; both are rows that there are, whatever the starts say.
 struct Span { u32 number, begin, end; };
@@ -44,6 +46,7 @@ template <u64 A, u64 B, u64 C> struct SlotTold {
     RF_FN void operator()(i64 slot, i64 pool) const { tell_index<A, B, C>(rf_index_record, slot, pool); }
 };
 template <class Tell> RF_FN i64 slot_of(const Sequences& g, i32 slot, Tell tell) {
+    if (slot == g.pad) return -1;
     if (slot >= 0 && (u32)slot >= g.pool) {
         tell(slot, g.pool);
         return -1;

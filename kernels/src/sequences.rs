@@ -20,6 +20,8 @@ pub struct Sequences<'a> {
     pub slots: View<'a>,
     /// Which begin with a state of zeros, whatever their slot holds: Bool, U8 or I32, `[sequences]`; `None`: none does.
     pub fresh: Option<View<'a>>,
+    /// A number of a slot that stands for none, as negative ones do: that of a block which engines keep for padding. `None`: no other.
+    pub pad: Option<i32>,
 }
 
 impl<'a> Sequences<'a> {
@@ -42,6 +44,7 @@ impl<'a> Sequences<'a> {
             count: count as u32,
             tokens: tokens as u32,
             pool: pool as u32,
+            pad: self.pad.unwrap_or(-1),
             ..SequenceArgs::zeroed()
         };
         if let Some(fresh) = &self.fresh {
@@ -78,8 +81,10 @@ pub(crate) struct SequenceArgs {
     tokens: u32,
     pool: u32,
     fresh_bytes: u32,
+    pad: i32,
+    padding: u32,
 }
-const _: () = assert!(size_of::<SequenceArgs>() == 56);
+const _: () = assert!(size_of::<SequenceArgs>() == 64);
 
 impl SequenceArgs {
     /// How many sequences there are.

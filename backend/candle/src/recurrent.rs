@@ -4,7 +4,7 @@
 
 use candle_core::{DType, Error, Result, Tensor};
 pub use rocfire_kernels::delta::DeltaParams;
-use rocfire_kernels::operators::{self as kernels, CausalConvForm, DeltaForm, Operator, ScanForm};
+use rocfire_kernels::operators::{self as kernels, CausalConvForm, DeltaForm, Operator, ScanForm, WindowForm};
 
 use crate::record::{constant, run};
 
@@ -17,6 +17,29 @@ pub struct StateSequences<'a> {
     pub slots: &'a Tensor,
     /// Not 0 for one that begins, whatever its slot holds, `[sequences]`; `None`: all go on.
     pub fresh: Option<&'a Tensor>,
+    /// Of speculative decoding, how many tokens of each one's last forward were accepted, from 1 on, `[sequences]`: it goes on behind
+    /// them. A sequence of any other number gives zeros, and leaves nothing behind, unless it begins.
+    pub accepted: Option<&'a Tensor>,
+    /// How many tokens each has had, `[sequences]`: states of a causal convolution are circles then. Not with `accepted`; others do not
+    /// read it.
+    pub lengths: Option<&'a Tensor>,
+    /// A number of a slot that stands for none, as negative ones do.
+    pub pad: Option<i32>,
+}
+
+impl<'a> StateSequences<'a> {
+    /// Sequences that all go on, each behind its last token.
+    pub fn new(starts: &'a Tensor, slots: &'a Tensor) -> StateSequences<'a> {
+        StateSequences { starts, slots, fresh: None, accepted: None, lengths: None, pad: None }
+    }
+
+    /// Refuses what a layer does not take.
+    fn without(&self, layer: &str, told: &[(&str, bool)]) -> Result<()> {
+        match told.iter().find(|(_, is_there)| *is_there) {
+            Some((arg, _)) => candle_core::bail!("{layer}: {arg} must not be given"),
+            None => Ok(()),
+        }
+    }
 }
 
 /// What a selective scan reads.
@@ -54,8 +77,12 @@ pub enum DeltaGates<'a> {
 }
 
 /// Each channel of `x`, `[tokens, dim]`, along its sequence: the sum of the last `w` tokens times the weight, `[dim, w]`, w from 2 to 4,
-/// and a bias, `[dim]`. States are the last `w - 1` tokens, `[slots, dim, w - 1]`, of the type of `x` or f32. Tokens of no sequence are
-/// zeros.
+/// and a bias, `[dim]`. States are the last `w - 1` tokens, `[slots, dim, places]`, of the type of `x` or f32: as many places, or more, of
+/// which the first are used. Tokens of no sequence are zeros.
+///
+/// Where it is told how many tokens of the last call were accepted, a state is `w - 2` tokens and those of a call behind them, as many
+/// as have places: of a call with more only the last `w - 1` are kept, and one token is to be accepted after it. A circle holds the last
+/// tokens, each at the place that its number has in it.
 ///
 /// # Errors
 /// Shapes or types that do not fit; another device than rocfire's. A slot behind the last is told of by the next read.
@@ -67,8 +94,15 @@ pub fn causal_conv(
     of: &StateSequences<'_>,
     is_silu: bool,
 ) -> Result<Tensor> {
-    let form = CausalConvForm { has_bias: bias.is_some(), has_fresh: of.fresh.is_some(), is_silu };
-    let others = [x, weight, of.starts, of.slots].into_iter().chain(bias).chain(of.fresh);
+    of.without("causal_conv", &[("lengths beside accepted", of.accepted.is_some() && of.lengths.is_some())])?;
+    let window = match (of.accepted, of.lengths) {
+        (Some(_), _) => WindowForm::Accepted,
+        (None, Some(_)) => WindowForm::Circular,
+        (None, None) => WindowForm::First,
+    };
+    let form = CausalConvForm { has_bias: bias.is_some(), has_fresh: of.fresh.is_some(), window, pad: of.pad, is_silu };
+    let told = of.accepted.or(of.lengths);
+    let others = [x, weight, of.starts, of.slots].into_iter().chain(bias).chain(of.fresh).chain(told);
     change(&kernels::causal_conv(form), states, others)
 }
 
@@ -79,11 +113,13 @@ pub fn causal_conv(
 /// As [`causal_conv`].
 pub fn selective_scan(states: &Tensor, inputs: &ScanInputs<'_>, of: &StateSequences<'_>) -> Result<Tensor> {
     let ScanInputs { x, dt, a, b, c, d, z, dt_bias, is_softplus } = *inputs;
+    of.without("selective_scan", &[("accepted", of.accepted.is_some())])?;
     let form = ScanForm {
         has_d: d.is_some(),
         has_z: z.is_some(),
         has_dt_bias: dt_bias.is_some(),
         has_fresh: of.fresh.is_some(),
+        pad: of.pad,
         is_softplus,
     };
     let others = [x, dt, a, b, c, of.starts, of.slots].into_iter().chain(d).chain(z).chain(dt_bias).chain(of.fresh);
@@ -106,6 +142,7 @@ pub fn delta_rule(
     longest: usize,
     params: DeltaParams,
 ) -> Result<Tensor> {
+    of.without("delta_rule", &[("accepted", of.accepted.is_some()), ("pad", of.pad.is_some())])?;
     let makes_gates = matches!(gates, DeltaGates::Made(..));
     let gates = match gates {
         DeltaGates::Given(g, beta) => vec![g, beta],

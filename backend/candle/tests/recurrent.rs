@@ -45,7 +45,7 @@ impl Told {
     }
 
     fn of(&self) -> StateSequences<'_> {
-        StateSequences { starts: &self.starts, slots: &self.slots, fresh: self.fresh.as_ref() }
+        StateSequences { fresh: self.fresh.as_ref(), ..StateSequences::new(&self.starts, &self.slots) }
     }
 }
 
@@ -197,6 +197,43 @@ fn causal_convolutions_go_on_where_they_were() {
                 },
                 token: &token,
             });
+        }
+    }
+}
+
+#[test]
+fn causal_convolutions_go_on_behind_accepted_tokens() {
+    let (dim, w, draft) = (6, 4, 3);
+    let inputs = Inputs::new(&gpu(), 1);
+    let device = inputs.device();
+    let whole = |values: &[i64]| Tensor::new(values, device).unwrap();
+    for (dtype, state) in [(F32, F32), (F16, F16), (BF16, F32)] {
+        let (x, weight) = (inputs.make(&[7, dim], dtype).unwrap(), inputs.make(&[dim, w], dtype).unwrap());
+        let (starts, slots, begins) = (whole(&[0, 7]), whole(&[0]), whole(&[1]));
+        let pool = inputs.make(&[2, dim, w - 1], state).unwrap();
+        let of = StateSequences { fresh: Some(&begins), ..StateSequences::new(&starts, &slots) };
+        let all = numbers(&causal_conv(&pool, &x, &weight, None, &of, true).unwrap());
+        for is_circular in [false, true] {
+            let pool = inputs.make(&[2, dim, w - 1 + draft], state).unwrap();
+            let (starts, slots, none) = (whole(&[0, draft as i64]), whole(&[1]), whole(&[0]));
+            let run = |from: usize, fresh: Option<&Tensor>, slots: &Tensor, count: i64| {
+                let count = whole(&[count]);
+                let of = StateSequences { fresh, pad: Some(0), ..StateSequences::new(&starts, slots) };
+                let of = match is_circular {
+                    true => StateSequences { lengths: Some(&count), ..of },
+                    false => StateSequences { accepted: Some(&count), ..of },
+                };
+                let own = x.narrow(0, from, draft).unwrap();
+                numbers(&causal_conv(&pool, &own, &weight, None, &of, true).unwrap())
+            };
+            // Three tokens, of which two are accepted, and three more.
+            assert_eq!(run(0, Some(&begins), &slots, 0), all[..draft * dim]);
+            assert_eq!(run(2, None, &slots, 2), all[2 * dim..(2 + draft) * dim]);
+            // What stands for no slot changes nothing, and neither does a window that is not there.
+            let before = numbers(&pool);
+            assert_eq!(run(2, None, &none, 1), [0.0; 18]);
+            assert_eq!(run(2, None, &slots, -1), [0.0; 18]);
+            assert_eq!(numbers(&pool), before);
         }
     }
 }
@@ -369,7 +406,7 @@ fn a_sequence_of_no_slot_leaves_nothing_behind() {
     let before = numbers(&pool);
     let starts = Tensor::new(&[0_u32, 1, 2], inputs.device()).unwrap();
     let slots = Tensor::new(&[-1_i64, -7], inputs.device()).unwrap();
-    let of = StateSequences { starts: &starts, slots: &slots, fresh: None };
+    let of = StateSequences::new(&starts, &slots);
     let gates = DeltaGates::Given(&g, &beta);
     let y = delta_rule(&pool, [&q, &k, &v], gates, &of, 1, DeltaParams::default()).unwrap();
     assert!(numbers(&y).iter().all(|&y| y == 0.0));
@@ -392,7 +429,7 @@ fn what_does_not_fit_is_told_by_name() {
     let device = inputs.device();
     let starts = Tensor::new(&[0_u32, 1, 2], device).unwrap();
     let slots = Tensor::new(&[0_u32, 1], device).unwrap();
-    let of = StateSequences { starts: &starts, slots: &slots, fresh: None };
+    let of = StateSequences::new(&starts, &slots);
     let told = |what: &str, result: Result<Tensor>| {
         let message = result.expect_err(what).to_string();
         assert!(message.contains(what), "{what}: {message}");
@@ -421,6 +458,11 @@ fn what_does_not_fit_is_told_by_name() {
     told("causal_conv: slots must", conv(&states, &x, &[6, 4], &StateSequences { slots: &starts, ..of }));
     let on_cpu = x.to_device(&Device::Cpu).unwrap();
     told("causal_conv: x must be on", conv(&states, &on_cpu, &[6, 4], &of));
+    let one = Tensor::new(&[1_u32], device).unwrap();
+    told("causal_conv: accepted must", conv(&states, &x, &[6, 4], &StateSequences { accepted: Some(&one), ..of }));
+    told("causal_conv: lengths must", conv(&states, &x, &[6, 4], &StateSequences { lengths: Some(&one), ..of }));
+    let both = StateSequences { accepted: Some(&slots), lengths: Some(&slots), ..of };
+    told("causal_conv: lengths beside accepted must", conv(&states, &x, &[6, 4], &both));
     // One state that many slots share cannot be changed.
     let one = zeros(&[1, 6, 3]).broadcast_as((POOL, 6, 3)).unwrap();
     told("causal_conv: state must", conv(&one, &x, &[6, 4], &of));

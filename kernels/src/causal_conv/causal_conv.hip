@@ -1,8 +1,10 @@
 // causal_conv: out[t, c] = act(bias[c] + sum_k weight[c, k] * x[t - (w - 1) + k, c]), each channel along its own sequence
 //
-//   Inputs before a sequence's first row are those that its slot holds; the last w - 1 inputs are put there.
+//   Inputs before a sequence's first row are those that its slot holds; the last w - 1 inputs are put there, or those that a later
+//   window may need.
 //
-// Shapes : x, out [tokens, dim]; weight [dim, w]; bias [dim]; state [slots, dim, w - 1], the oldest first; strides in elements
+// Shapes : x, out [tokens, dim]; weight [dim, w]; bias [dim]; state [slots, dim, places >= w - 1], the oldest first; told [sequences];
+//          strides in elements
 // Grid   : (ceil(lanes / 256), 1, 1): a lane has CAUSAL_VEC channels of `run` rows
 // Block  : (256, 1, 1)
 // Needs  : lanes, tokens, slots < 2^31; out and state apart from each other and from what is read; with CAUSAL_VEC > 1 channels
@@ -10,9 +12,10 @@
 // Numeric: f32 products added up from the bias on, oldest first, one rounding at the store; states are moved as bits, from a 16-bit x
 //          to f32 exactly. A row's bits depend on its own sequence alone
 //
-// Macros : CAUSAL_TYPE, CAUSAL_STATE, CAUSAL_WEIGHT: types; CAUSAL_TAPS: w; CAUSAL_VEC; CAUSAL_BY_TOKENS: whether rows of a channel lie
-//          side by side, and lanes take them; CAUSAL_SILU; CAUSAL_WHOLE: whether a channel's weights lie side by side, and its states, each
-//          channel's behind those of the channel before, from a multiple of 16 bytes on
+// Macros : CAUSAL_TYPE, CAUSAL_STATE, CAUSAL_WEIGHT: types; CAUSAL_TAPS: w; CAUSAL_WINDOW: where in its line a sequence's last inputs
+//          lie: 0 at its beginning, 1 from place told - 1 on, 2 before place told of a circle; CAUSAL_VEC; CAUSAL_BY_TOKENS: whether
+//          rows of a channel lie side by side, and lanes take them; CAUSAL_SILU; CAUSAL_WHOLE: whether a channel's weights lie side by
+//          side, and its states, each channel's behind those of the channel before, from a multiple of 16 bytes on, with CAUSAL_WINDOW 0
 //
 // The state of a sequence is read and written by one lane for each channel, so that nothing waits for another lane: that of the
 // sequence's first row has the first w - 1 rows, also those of the next lane's run.
@@ -31,13 +34,14 @@ struct CausalConvArgs {
     const CAUSAL_WEIGHT* weight;
     const CAUSAL_WEIGHT* bias;  // or no address
     State* state;
+    const i32* told;
     i64 x_token, x_channel, out_token, out_channel, weight_channel, weight_tap, bias_channel;
-    i64 state_slot, state_channel, state_place;
+    i64 state_slot, state_channel, state_place, told_stride;
     Sequences sequences;
     FastDiv across;  // how many lanes are side by side: runs of rows, or groups of channels
-    u32 lanes, run, padding;
+    u32 lanes, run, places;
 };
-static_assert(sizeof(CausalConvArgs) == 40 + 80 + 56 + 24, "as in causal_conv.rs");
+static_assert(sizeof(CausalConvArgs) == 48 + 88 + 64 + 24, "as in causal_conv.rs");
 
 typedef Vec<T, VEC> Row;
 
@@ -148,6 +152,50 @@ RF_FN void filter_rows(const CausalConvArgs& g, const Filter& f, u32 channel, u3
     }
 }
 
+// The place in its line where the window before a sequence's first row begins. False: nothing can lie there.
+RF_FN bool find_window(const CausalConvArgs& g, u32 number, u32& at) {
+    at = 0;
+#if CAUSAL_WINDOW == 1
+    if (!is_fresh(g.sequences, number)) at = (u32)g.told[number * g.told_stride] - 1;
+    return at <= g.places - OLD;
+#elif CAUSAL_WINDOW == 2
+    const i32 told = g.told[number * g.told_stride];
+    const u32 end = (u32)told % g.places;
+    at = end < OLD ? end + g.places - OLD : end - OLD;
+    return told >= 0;
+#else
+    return true;
+#endif
+}
+// The place of a window's input k.
+RF_FN u32 place_of(const CausalConvArgs& g, u32 at, u32 k) {
+    return CAUSAL_WINDOW == 2 && at + k >= g.places ? at + k - g.places : at + k;
+}
+
+#if CAUSAL_WINDOW
+// Those inputs of a sequence into its line that a later window may have: every row and the w - 2 inputs before them, or the last window
+// alone where that is more than there are places; of a circle rows only, and the zeros before those that begin one.
+RF_FN void write_line(const CausalConvArgs& g, const Span& span, u32 channel, u32 at, State* state, const State (*old)[VEC]) {
+    const u32 rows = span.end - span.begin;
+    const u32 kept = CAUSAL_WINDOW == 2 ? g.places : rows <= g.places - (OLD - 1) ? rows + OLD - 1 : OLD;
+    const bool is_told = CAUSAL_WINDOW == 1 || is_fresh(g.sequences, span.number);
+#pragma unroll
+    for (u32 k = 0; k < OLD; ++k) {
+        if (!is_told || rows + OLD - k > kept) continue;
+        const u32 place = CAUSAL_WINDOW == 2 ? place_of(g, at, k) : kept - rows - (OLD - k);
+#pragma unroll
+        for (int v = 0; v < VEC; ++v) state[v * g.state_channel + place * g.state_place] = old[k][v];
+    }
+    u32 row = rows > kept ? rows - kept : 0;
+    u32 place = CAUSAL_WINDOW == 2 ? (at + OLD + row) % g.places : row + kept - rows;
+    for (; row < rows; ++row) {
+        const Row x = load<VEC>(g.x + (i64)(span.begin + row) * g.x_token + (i64)channel * g.x_channel);
+#pragma unroll
+        for (int v = 0; v < VEC; ++v) state[v * g.state_channel + place * g.state_place] = cast<State>(x[v]);
+        if (++place == g.places) place = 0;
+    }
+}
+#else
 // The last inputs of a sequence into its slot: of one shorter than that some of the old ones stay.
 RF_FN void write_state(const CausalConvArgs& g, const Span& span, u32 channel, State* state, const State (*old)[VEC]) {
     const u32 rows = span.end - span.begin;
@@ -177,11 +225,13 @@ RF_FN void write_state(const CausalConvArgs& g, const Span& span, u32 channel, S
     write_flat(state, flat);
 #endif
 }
+#endif
 
 // A lane's rows of one sequence, from `from` to `to`; `is_first`: they begin where the sequence does.
 RF_FN void sequence(const CausalConvArgs& g, const Filter& f, u32 channel, const Span& span, u32 from, u32 to, bool is_first) {
     const i64 slot = SLOT_OF(g.sequences, span.number, "causal_conv");
-    if (slot < 0) {
+    u32 at;
+    if (slot < 0 || !find_window(g, span.number, at)) {
         Row zeros[AHEAD];
         __builtin_memset(zeros, 0, sizeof(zeros));
         for (; from < to; from += AHEAD) write_rows(g, channel, from, to, zeros);
@@ -203,7 +253,7 @@ RF_FN void sequence(const CausalConvArgs& g, const Filter& f, u32 channel, const
 #if CAUSAL_WHOLE
                 old[k][v] = flat[v * OLD + k];
 #else
-                old[k][v] = state[v * g.state_channel + k * g.state_place];
+                old[k][v] = state[v * g.state_channel + place_of(g, at, k) * g.state_place];
 #endif
             }
         }
@@ -217,7 +267,11 @@ RF_FN void sequence(const CausalConvArgs& g, const Filter& f, u32 channel, const
         for (int v = 0; v < VEC; ++v) window[k][v] = is_first ? cast<float>(old[k][v]) : cast<float>(row[v]);
     }
     filter_rows(g, f, channel, from, to, window);
+#if CAUSAL_WINDOW
+    if (is_first) write_line(g, span, channel, at, state, old);
+#else
     if (is_first) write_state(g, span, channel, state, old);
+#endif
 }
 
 extern "C" __global__ __launch_bounds__(256) void causal_conv(CausalConvArgs g) {

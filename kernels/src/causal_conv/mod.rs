@@ -8,4 +8,4 @@ mod causal_conv;
 
 pub use crate::sequences::Sequences;
 pub(crate) use causal_conv::sources;
-pub use causal_conv::{CausalConv, causal_conv};
+pub use causal_conv::{CausalConv, Window, causal_conv};

@@ -6,9 +6,21 @@ use rocfire_hal::{DType, Stream, Tensor};
 use super::tokens::of_type;
 use super::{Operator, Spec};
 use crate::Result;
-use crate::causal_conv::{CausalConv, causal_conv as launch_causal_conv};
+use crate::causal_conv::{CausalConv, Window, causal_conv as launch_causal_conv};
 use crate::selective_scan::{SelectiveScan, selective_scan as launch_selective_scan};
 use crate::sequences::Sequences;
+
+/// Where in their lines causal convolutions find the last inputs of sequences: a [`crate::causal_conv::Window`] without its tensor.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum WindowForm {
+    /// At the first places.
+    #[default]
+    First,
+    /// As many rows of the last call on as were accepted.
+    Accepted,
+    /// In a circle, as many rows on as there have been.
+    Circular,
+}
 
 /// Which of the inputs of a causal convolution there are.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -17,6 +29,10 @@ pub struct CausalConvForm {
     pub has_bias: bool,
     /// Whether it is told which sequences begin.
     pub has_fresh: bool,
+    /// Where the last inputs are.
+    pub window: WindowForm,
+    /// The number of a slot that stands for none.
+    pub pad: Option<i32>,
     /// Whether the result goes through `x · sigmoid(x)`.
     pub is_silu: bool,
 }
@@ -24,21 +40,36 @@ pub struct CausalConvForm {
 /// Each channel along its sequence, as [`crate::causal_conv::causal_conv`].
 ///
 /// # Inputs
-/// The pool `[slots, dim, w - 1]`; `x` `[tokens, dim]`; the weight `[dim, w]`; starts `[sequences + 1]` and slots `[sequences]`, whole
-/// numbers of any type; then what the form has, in its order: `[dim]` and `[sequences]`. The outputs are the pool and, like `x`, the
-/// results, zeros for tokens of no sequence.
+/// The pool `[slots, dim, places]`, `w - 1` at least; `x` `[tokens, dim]`; the weight `[dim, w]`; starts `[sequences + 1]` and slots `[sequences]`, whole
+/// numbers of any type; then what the form has, in its order: `[dim]`, `[sequences]` and, of a window that is not the first, numbers of
+/// rows that were accepted or have been, `[sequences]`. The outputs are the pool and, like `x`, the results, zeros for tokens of no
+/// sequence.
 pub fn causal_conv(form: CausalConvForm) -> Operator {
-    let names = ["pool", "x", "weight", "starts", "slots"].into_iter();
-    let names: Vec<_> = names.chain(form.has_bias.then_some("bias")).chain(form.has_fresh.then_some("fresh")).collect();
+    let told = match form.window {
+        WindowForm::First => None,
+        WindowForm::Accepted => Some("accepted"),
+        WindowForm::Circular => Some("lengths"),
+    };
+    let extras = [form.has_bias.then_some("bias"), form.has_fresh.then_some("fresh"), told];
+    let names: Vec<_> =
+        ["pool", "x", "weight", "starts", "slots"].into_iter().chain(extras.into_iter().flatten()).collect();
     let run = move |stream: &Stream, inputs: &[Tensor], outputs: &mut [Tensor]| {
         let [pool, out] = outputs else { unreachable!("two outputs were described") };
-        let (bias, fresh) = inputs[5..].split_at(usize::from(form.has_bias));
-        let of = Of::new(stream, &inputs[3..5], fresh.first())?;
+        let mut rest = inputs[5..].iter();
+        let [bias, fresh, told] = extras.map(|extra| if extra.is_some() { rest.next() } else { None });
+        let of = Of::new(stream, &inputs[3..5], fresh, form.pad)?;
+        let told = told.map(|told| of_type(stream, told, DType::I32)).transpose()?;
+        let window = match (form.window, &told) {
+            (WindowForm::Accepted, Some(accepted)) => Window::Accepted(accepted.view()),
+            (WindowForm::Circular, Some(lengths)) => Window::Circular(lengths.view()),
+            _ => Window::First,
+        };
         let read = CausalConv {
             x: inputs[1].view(),
             weight: inputs[2].view(),
-            bias: bias.first().map(Tensor::view),
+            bias: bias.map(Tensor::view),
             sequences: of.sequences(),
+            window,
             is_silu: form.is_silu,
         };
         eager::fill(out.view_mut(), Scalar::Int(0))?;
@@ -58,6 +89,8 @@ pub struct ScanForm {
     pub has_dt_bias: bool,
     /// Whether it is told which sequences begin.
     pub has_fresh: bool,
+    /// The number of a slot that stands for none.
+    pub pad: Option<i32>,
     /// Whether steps are `log(1 + e^dt)`.
     pub is_softplus: bool,
 }
@@ -78,7 +111,7 @@ pub fn selective_scan(form: ScanForm) -> Operator {
         let [pool, out] = outputs else { unreachable!("two outputs were described") };
         let mut rest = inputs[8..].iter();
         let [d, z, dt_bias, fresh] = extras.map(|(is_there, _)| if is_there { rest.next() } else { None });
-        let of = Of::new(stream, &inputs[6..8], fresh)?;
+        let of = Of::new(stream, &inputs[6..8], fresh, form.pad)?;
         let [x, dt, a, b, c] = [1, 2, 3, 4, 5].map(|at| inputs[at].view());
         let [d, z, dt_bias] = [d, z, dt_bias].map(|extra| extra.map(Tensor::view));
         let is_softplus = form.is_softplus;
@@ -99,18 +132,19 @@ struct Of {
     starts: Tensor,
     slots: Tensor,
     fresh: Option<Tensor>,
+    pad: Option<i32>,
 }
 
 impl Of {
     /// From starts and slots.
-    fn new(stream: &Stream, whole: &[Tensor], fresh: Option<&Tensor>) -> Result<Of> {
+    fn new(stream: &Stream, whole: &[Tensor], fresh: Option<&Tensor>, pad: Option<i32>) -> Result<Of> {
         let [starts, slots] = [0, 1].map(|at| of_type(stream, &whole[at], DType::I32));
         let fresh = fresh.map(|fresh| of_type(stream, fresh, DType::I32)).transpose()?;
-        Ok(Of { starts: starts?, slots: slots?, fresh })
+        Ok(Of { starts: starts?, slots: slots?, fresh, pad })
     }
 
     fn sequences(&self) -> Sequences<'_> {
         let fresh = self.fresh.as_ref().map(Tensor::view);
-        Sequences { starts: self.starts.view(), slots: self.slots.view(), fresh }
+        Sequences { starts: self.starts.view(), slots: self.slots.view(), fresh, pad: self.pad }
     }
 }

@@ -37,7 +37,7 @@ struct SelectiveScanArgs {
     FastDiv channels;  // of a group
     u32 dim, numbers;
 };
-static_assert(sizeof(SelectiveScanArgs) == 80 + 168 + 56 + 24 + 8, "as in selective_scan.rs");
+static_assert(sizeof(SelectiveScanArgs) == 80 + 168 + 64 + 24 + 8, "as in selective_scan.rs");
 
 // A lane's number j of a channel: which it is.
 RF_FN u32 number_of(u32 lane, int j) { return (j / PIECE * LANES + lane) * PIECE + j % PIECE; }

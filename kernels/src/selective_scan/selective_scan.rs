@@ -287,7 +287,7 @@ struct SelectiveScanArgs {
     dim: u32,
     numbers: u32,
 }
-const _: () = assert!(size_of::<SelectiveScanArgs>() == 336);
+const _: () = assert!(size_of::<SelectiveScanArgs>() == 344);
 
 #[cfg(test)]
 mod tests;

@@ -1,9 +1,9 @@
 //! Causal convolutions: sequences shorter than the filter, of a row, around a lane's rows; slots that there are not, states of other
-//! types, every way in which rows lie.
+//! types, every way in which rows lie; windows after some of the rows of a call before, and in circles.
 
 use rocfire_fusion::eager::copy_into;
 use rocfire_hal::{DType, Stream, Tensor};
-use rocfire_kernels::causal_conv::{CausalConv, Sequences, causal_conv};
+use rocfire_kernels::causal_conv::{CausalConv, Sequences, Window, causal_conv};
 
 use super::drawn::{Draw, forever};
 use super::{Call, Case, Failure, temporary};
@@ -21,11 +21,13 @@ pub(super) struct Rows {
     pub slotless: usize,
     /// Every so many one begins anew, told in numbers of a type.
     pub fresh: Option<(usize, DType)>,
+    /// Whether a number tells of no slot that would be one.
+    pub padded: bool,
 }
 
 impl Rows {
     pub const fn of(lens: &'static [usize]) -> Rows {
-        Rows { lens, surplus: [0, 0], slotless: 0, fresh: None }
+        Rows { lens, surplus: [0, 0], slotless: 0, fresh: None, padded: false }
     }
 
     /// Rows of all, with those that nobody has.
@@ -56,7 +58,8 @@ impl Rows {
         let spans = self.spans();
         let mut starts: Vec<f64> = spans.iter().map(|([begin, _], ..)| *begin as f64).collect();
         starts.push((self.tokens() - self.surplus[1]) as f64);
-        let slots = spans.iter().map(|(_, slot, _)| slot.map_or(-1.0, |slot| slot as f64)).collect();
+        let none = self.pad().map_or(-1.0, f64::from);
+        let slots = spans.iter().map(|(_, slot, _)| slot.map_or(none, |slot| slot as f64)).collect();
         let mut arrays =
             vec![Array::new(&[starts.len()], DType::I32, starts), Array::new(&[spans.len()], DType::I32, slots)];
         if let Some((_, dtype)) = self.fresh {
@@ -69,7 +72,12 @@ impl Rows {
     /// What a launcher takes, from tensors of the arrays.
     pub fn sequences<'a>(&self, tensors: &'a [Tensor]) -> Sequences<'a> {
         let fresh = self.fresh.map(|_| tensors[2].view());
-        Sequences { starts: tensors[0].view(), slots: tensors[1].view(), fresh }
+        Sequences { starts: tensors[0].view(), slots: tensors[1].view(), fresh, pad: self.pad() }
+    }
+
+    /// A slot that no sequence has.
+    fn pad(&self) -> Option<i32> {
+        self.padded.then_some(1)
     }
 
     pub fn name(&self) -> String {
@@ -88,6 +96,9 @@ impl Rows {
         if let Some((among, dtype)) = self.fresh {
             name += &format!(" fresh {among} {dtype}");
         }
+        if self.padded {
+            name += " padded";
+        }
         name
     }
 }
@@ -103,6 +114,33 @@ pub(super) fn target(like: &Tensor, swapped: bool) -> Result<Tensor, Failure> {
     Ok(memory.with_layout(memory.layout().swap(rank - 1, rank - 2)?)?)
 }
 
+/// Where a line's inputs lie, and how many places it has beside w - 1.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Lie {
+    First(usize),
+    Accepted(usize),
+    Circular(usize),
+}
+
+impl Lie {
+    fn spare(self) -> usize {
+        let (Lie::First(spare) | Lie::Accepted(spare) | Lie::Circular(spare)) = self;
+        spare
+    }
+
+    /// What a sequence is told: every fifth, nothing that can be.
+    fn told(self, sequence: usize) -> i32 {
+        let spare = self.spare() as i32;
+        match self {
+            Lie::First(_) => 0,
+            Lie::Accepted(_) if sequence % 5 == 4 => [0, spare + 2, -1, i32::MIN, i32::MAX][sequence / 5 % 5],
+            Lie::Accepted(_) => 1 + sequence as i32 % (spare + 1),
+            Lie::Circular(_) if sequence % 5 == 4 => [-1, i32::MIN][sequence / 5 % 2],
+            Lie::Circular(_) => [0, 1, 2, 3, 0, 5, 1_000_003, i32::MAX][sequence % 8],
+        }
+    }
+}
+
 /// What a case asks for.
 #[derive(Clone, Copy, Debug)]
 struct Spec {
@@ -113,6 +151,7 @@ struct Spec {
     wide: [bool; 2],
     bias: bool,
     silu: bool,
+    lie: Lie,
     /// How inputs lie. Of transposed ones the outputs are, too, and states.
     placement: Placement,
 }
@@ -124,14 +163,16 @@ const PLAIN: Spec = Spec {
     wide: [false, false],
     bias: true,
     silu: true,
+    lie: Lie::First(0),
     placement: Placement::Contiguous,
 };
 /// Every length around the filter and around a wave, one of which has no slot and some of which are fresh.
-const MIXED: Rows =
-    Rows { lens: &[0, 1, 2, 3, 0, 63, 65, 1, 1, 4, 5], surplus: [0, 0], slotless: 0, fresh: Some((3, DType::U8)) };
+const MIXED: Rows = Rows { fresh: Some((3, DType::U8)), ..Rows::of(&[0, 1, 2, 3, 0, 63, 65, 1, 1, 4, 5]) };
+/// Drafts of some tokens of many sequences, a part of which is longer than what a line keeps.
+const DRAFTS: Rows = Rows::of(&[1, 2, 3, 4, 4, 0, 1, 5, 4, 7, 2, 17, 1, 3, 63]);
 const ONES: [usize; 37] = [1; 37];
 
-const SPECS: [Spec; 24] = [
+const SPECS: [Spec; 38] = [
     Spec { rows: Rows::of(&[1]), dim: 1, ..PLAIN },
     Spec { rows: Rows::of(&[1]), taps: 2, ..PLAIN },
     Spec { rows: Rows::of(&[2]), dim: 130, taps: 3, bias: false, ..PLAIN },
@@ -162,6 +203,33 @@ const SPECS: [Spec; 24] = [
     Spec { rows: Rows::of(&[0, 0]), ..PLAIN },
     Spec { rows: Rows { surplus: [0, 5], ..Rows::of(&[]) }, ..PLAIN },
     Spec { rows: Rows { surplus: [1, 3], ..Rows::of(&[0]) }, dim: 3, ..PLAIN },
+    // Lines longer than a window, a slot that is none, rows that go on from within the last call's.
+    Spec { rows: MIXED, lie: Lie::First(3), ..PLAIN },
+    Spec { rows: Rows { slotless: 3, padded: true, ..MIXED }, taps: 3, ..PLAIN },
+    Spec { rows: Rows::of(&[1]), dim: 1, taps: 2, lie: Lie::Accepted(0), ..PLAIN },
+    Spec { rows: DRAFTS, lie: Lie::Accepted(3), ..PLAIN },
+    Spec {
+        rows: Rows { slotless: 4, padded: true, surplus: [1, 2], ..DRAFTS },
+        dim: 60,
+        lie: Lie::Accepted(4),
+        ..PLAIN
+    },
+    Spec { rows: Rows { fresh: Some((3, DType::I32)), ..DRAFTS }, dim: 65, taps: 3, lie: Lie::Accepted(3), ..PLAIN },
+    Spec {
+        rows: DRAFTS,
+        taps: 2,
+        wide: [true, true],
+        placement: Placement::Transposed,
+        lie: Lie::Accepted(7),
+        ..PLAIN
+    },
+    Spec { rows: MIXED, dim: 130, placement: Placement::Strided, lie: Lie::Accepted(0), silu: false, ..PLAIN },
+    Spec { rows: Rows { lens: &[700, 4, 2, 5, 1, 331], ..DRAFTS }, dim: 260, lie: Lie::Accepted(5), ..PLAIN },
+    Spec { rows: Rows::of(&[1, 1, 1]), dim: 1, taps: 2, lie: Lie::Circular(0), ..PLAIN },
+    Spec { rows: DRAFTS, lie: Lie::Circular(0), ..PLAIN },
+    Spec { rows: Rows { slotless: 4, fresh: Some((2, DType::U8)), ..DRAFTS }, dim: 60, lie: Lie::Circular(4), ..PLAIN },
+    Spec { rows: MIXED, taps: 3, wide: [true, false], placement: Placement::Flipped, lie: Lie::Circular(1), ..PLAIN },
+    Spec { rows: MIXED, dim: 130, placement: Placement::Transposed, lie: Lie::Circular(13), bias: false, ..PLAIN },
 ];
 
 const TYPES: [DType; 3] = [DType::BF16, DType::F32, DType::F16];
@@ -183,7 +251,13 @@ pub(super) fn drawn_rows(draw: &mut Draw<'_>, most: usize) -> Rows {
     let lens: Vec<usize> = (0..count).map(|_| draw.pick(&[1, 0, 2, 3, 7, 17, 64, 65]).min(most)).collect();
     let fresh =
         if draw.flag() { Some((1 + draw.below(3), draw.pick(&[DType::U8, DType::I32, DType::Bool]))) } else { None };
-    Rows { lens: forever(&lens), surplus: [draw.below(3), draw.below(3)], slotless: draw.pick(&[0, 0, 2, 3]), fresh }
+    Rows {
+        lens: forever(&lens),
+        surplus: [draw.below(3), draw.below(3)],
+        slotless: draw.pick(&[0, 0, 2, 3]),
+        fresh,
+        padded: draw.flag(),
+    }
 }
 
 /// A convolution of any sequences.
@@ -196,6 +270,14 @@ pub fn drawn(draw: &mut Draw<'_>) -> Case {
         wide: [draw.flag(), draw.flag()],
         bias: draw.flag(),
         silu: draw.flag(),
+        lie: draw.pick(&[
+            Lie::First(0),
+            Lie::First(2),
+            Lie::Accepted(0),
+            Lie::Accepted(3),
+            Lie::Circular(0),
+            Lie::Circular(5),
+        ]),
         placement: draw.placement(),
     };
     conv(dtype, spec)
@@ -203,11 +285,51 @@ pub fn drawn(draw: &mut Draw<'_>) -> Case {
 
 impl Spec {
     fn name(&self) -> String {
-        let Spec { rows, dim, taps, wide, bias, silu, placement } = *self;
+        let Spec { rows, dim, taps, wide, bias, silu, lie, placement } = *self;
         let mut name = format!("{} dim {dim} taps {taps} {placement:?}", rows.name());
         let named = [(wide[0], " f32 states"), (wide[1], " f32 weights"), (!bias, " without bias"), (!silu, " linear")];
         name.extend(named.into_iter().filter_map(|(is, word)| is.then_some(word)));
+        if lie != PLAIN.lie {
+            name += &format!(" {lie:?}");
+        }
         name
+    }
+
+    /// Places of a line.
+    fn places(&self) -> usize {
+        self.taps - 1 + self.lie.spare()
+    }
+
+    /// Where in its line the input before a sequence's first row lies that has that number among w - 1; `None`: it can be nowhere.
+    fn place(&self, sequence: usize, k: usize, has_state: bool) -> Option<usize> {
+        let told = i64::from(self.lie.told(sequence));
+        match self.lie {
+            Lie::First(_) => Some(k),
+            Lie::Accepted(_) if !has_state => Some(k),
+            Lie::Accepted(spare) => (1..=1 + spare as i64).contains(&told).then(|| told as usize - 1 + k),
+            Lie::Circular(_) => {
+                let place = (told - (self.taps - 1 - k) as i64).rem_euclid(self.places() as i64);
+                (told >= 0).then_some(place as usize)
+            }
+        }
+    }
+
+    /// Puts a sequence's inputs, those before its first row in front, into its line.
+    fn keep(&self, sequence: usize, has_state: bool, inputs: &[f64], line: &mut [f64]) {
+        let (places, old) = (self.places(), self.taps - 1);
+        match self.lie {
+            Lie::First(_) => line[..old].copy_from_slice(&inputs[inputs.len() - old..]),
+            Lie::Accepted(_) => {
+                let kept = if inputs.len() - 1 <= places { inputs.len() - 1 } else { old };
+                line[..kept].copy_from_slice(&inputs[inputs.len() - kept..]);
+            }
+            Lie::Circular(_) => {
+                let told = i64::from(self.lie.told(sequence));
+                for (at, &input) in inputs.iter().enumerate().skip(if has_state { old } else { 0 }) {
+                    line[(told + at as i64 - old as i64).rem_euclid(places as i64) as usize] = input;
+                }
+            }
+        }
     }
 
     /// x, outputs as they were, weight, bias, states.
@@ -219,7 +341,7 @@ impl Spec {
             Array::random(&[tokens, dim], dtype, 2),
             Array::random(&[dim, taps], weight, 3),
             Array::random(&[dim], weight, 4),
-            Array::random(&[self.rows.pool(), dim, taps - 1], state, 5),
+            Array::random(&[self.rows.pool(), dim, self.places()], state, 5),
         ]
     }
 
@@ -228,11 +350,14 @@ impl Spec {
         let old = taps - 1;
         let [x, before, weight, bias, state] = &inputs[..5] else { unreachable!("five arrays were made") };
         let (mut out, mut states) = (before.values.clone(), state.values.clone());
-        for ([begin, end], slot, has_state) in rows.spans() {
+        for (sequence, ([begin, end], slot, has_state)) in rows.spans().into_iter().enumerate() {
+            let slot = slot.filter(|_| self.place(sequence, 0, has_state).is_some());
             for channel in 0..dim {
-                let places = (0..old).map(|k| slot.map(|slot| (slot * dim + channel) * old + k));
-                let held =
-                    places.clone().map(|place| place.filter(|_| has_state).map_or(0.0, |place| state.values[place]));
+                let first = slot.map(|slot| (slot * dim + channel) * self.places());
+                let held = (0..old).map(|k| match (first, self.place(sequence, k, has_state)) {
+                    (Some(first), Some(place)) if has_state => state.values[first + place],
+                    _ => 0.0,
+                });
                 let own = (begin..end).map(|token| x.values[token * dim + channel]);
                 let line: Vec<f64> = held.chain(own).collect();
                 for token in begin..end {
@@ -244,8 +369,8 @@ impl Spec {
                     let y = if self.silu { y / (1.0 + (-y).exp()) } else { y };
                     out[token * dim + channel] = if slot.is_some() { y } else { 0.0 };
                 }
-                for (place, &value) in places.flatten().zip(&line[line.len() - old..]).filter(|_| end > begin) {
-                    states[place] = value;
+                if let (Some(first), true) = (first, end > begin) {
+                    self.keep(sequence, has_state, &line, &mut states[first..][..self.places()]);
                 }
             }
         }
@@ -263,7 +388,12 @@ fn conv(dtype: DType, spec: Spec) -> Case {
             x: inputs[0].view(),
             weight: inputs[2].view(),
             bias: spec.bias.then(|| inputs[3].view()),
-            sequences: spec.rows.sequences(&inputs[5..]),
+            sequences: spec.rows.sequences(&inputs[6..]),
+            window: match spec.lie {
+                Lie::First(_) => Window::First,
+                Lie::Accepted(_) => Window::Accepted(inputs[5].view()),
+                Lie::Circular(_) => Window::Circular(inputs[5].view()),
+            },
             is_silu: spec.silu,
         };
         causal_conv(stream, &asked, state.view_mut(), out.view_mut())?;
@@ -277,7 +407,12 @@ fn conv(dtype: DType, spec: Spec) -> Case {
     let outputs = [1, 4].map(|n: usize| (arrays[n].shape.clone(), arrays[n].dtype)).to_vec();
     let flops = 2.0 * (arrays[0].values.len() * spec.taps) as f64;
     let placed = arrays.into_iter().map(|array| (array, spec.placement));
+    let count = spec.rows.lens.len();
+    let windows = (0..count).map(|sequence| spec.lie.told(sequence).into()).collect();
+    // Which numbers windows are told in need not lie side by side.
+    let windows = (Array::new(&[count], DType::I32, windows), spec.placement);
     let told = spec.rows.arrays().into_iter().map(|array| (array, Placement::Contiguous));
+    let told = std::iter::once(windows).chain(told);
     let oracle = move |inputs: &[Array]| spec.oracle(inputs);
     let call = Call { inputs: placed.chain(told).collect(), outputs, launch, oracle };
     Case::new("causal_conv", dtype, spec.name(), flops, call).summing(spec.taps + 1)

@@ -34,8 +34,7 @@ const PLAIN: Spec = Spec {
     softplus: true,
     placement: Placement::Contiguous,
 };
-const MIXED: Rows =
-    Rows { lens: &[0, 1, 2, 3, 0, 63, 65, 1], surplus: [0, 0], slotless: 0, fresh: Some((3, DType::U8)) };
+const MIXED: Rows = Rows { fresh: Some((3, DType::U8)), ..Rows::of(&[0, 1, 2, 3, 0, 63, 65, 1]) };
 const ONES: [usize; 19] = [1; 19];
 
 const SPECS: [Spec; 21] = [
@@ -56,7 +55,7 @@ const SPECS: [Spec; 21] = [
     Spec { rows: Rows { surplus: [2, 9], slotless: 3, ..MIXED }, ..PLAIN },
     Spec { rows: Rows { surplus: [1, 0], fresh: Some((1, DType::I32)), ..MIXED }, n: 12, ..PLAIN },
     Spec { rows: Rows::of(&ONES), dim: 260, ..PLAIN },
-    Spec { rows: Rows { slotless: 4, surplus: [0, 6], ..Rows::of(&ONES) }, dim: 130, n: 24, ..PLAIN },
+    Spec { rows: Rows { slotless: 4, padded: true, surplus: [0, 6], ..Rows::of(&ONES) }, dim: 130, n: 24, ..PLAIN },
     Spec { rows: Rows::of(&[0, 0]), ..PLAIN },
     Spec { rows: Rows { surplus: [0, 5], ..Rows::of(&[]) }, dim: 3, ..PLAIN },
     Spec { rows: Rows { surplus: [1, 3], ..Rows::of(&[0]) }, dim: 3, ..PLAIN },

@@ -1,7 +1,7 @@
 //! Layers that leave states behind, and what a mixture of experts runs around its products.
 
 use rocfire_hal::{DType, Device, Tensor};
-use rocfire_kernels::causal_conv::{CausalConv, Sequences, causal_conv};
+use rocfire_kernels::causal_conv::{CausalConv, Sequences, Window, causal_conv};
 use rocfire_kernels::delta::{DeltaGates, DeltaInputs, DeltaParams, DeltaStates, delta_rule};
 use rocfire_kernels::experts::{CombineParams, combine};
 use rocfire_kernels::gemm::{GemmGroups, gemm_grouped};
@@ -111,7 +111,8 @@ fn convolve(device: &Device, of: [usize; 2]) -> Outcome {
         x: x.view(),
         weight: weight.view(),
         bias: Some(bias.view()),
-        sequences: Sequences { starts: starts.view(), slots: slots.view(), fresh: None },
+        sequences: Sequences { starts: starts.view(), slots: slots.view(), fresh: None, pad: None },
+        window: Window::First,
         is_silu: true,
     };
     Ok(causal_conv(device.stream(), &inputs, state.view_mut(), out.view_mut())?)
@@ -137,7 +138,7 @@ fn scan(device: &Device, of: [usize; 2]) -> Outcome {
         z: Some(z.view()),
         dt_bias: Some(dt_bias.view()),
         is_softplus: true,
-        sequences: Sequences { starts: starts.view(), slots: slots.view(), fresh: None },
+        sequences: Sequences { starts: starts.view(), slots: slots.view(), fresh: None, pad: None },
     };
     let out = out.as_mut().map_err(|error| error.to_string())?;
     Ok(selective_scan(device.stream(), &inputs, state.view_mut(), out.view_mut())?)

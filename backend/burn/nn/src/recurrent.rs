@@ -2,7 +2,7 @@
 
 use burn::backend::DispatchTensor;
 use burn::tensor::{DType, Device, Int, Tensor};
-use rocfire_burn::custom::operators::{self, CausalConvForm, DeltaForm, DeltaParams, Operator, ScanForm};
+use rocfire_burn::custom::operators::{self, CausalConvForm, DeltaForm, DeltaParams, Operator, ScanForm, WindowForm};
 
 use crate::dispatch::is_ours;
 use crate::run;
@@ -26,12 +26,30 @@ pub struct StateSequences {
     pub slots: Tensor<1, Int>,
     /// Not 0 for one that begins, whatever its slot holds, `[sequences]`; `None`: all go on.
     pub fresh: Option<Tensor<1, Int>>,
+    /// Of speculative decoding, how many tokens of each one's last forward were accepted, from 1 on, `[sequences]`: it goes on behind
+    /// them. A sequence of any other number gives zeros, and leaves nothing behind, unless it begins.
+    pub accepted: Option<Tensor<1, Int>>,
+    /// How many tokens each has had, `[sequences]`: states of a causal convolution are circles then. Not with `accepted`; others do not
+    /// read it.
+    pub lengths: Option<Tensor<1, Int>>,
+    /// A number of a slot that stands for none, as negative ones do.
+    pub pad: Option<i32>,
 }
 
 impl StateSequences {
+    /// Sequences that all go on, each behind its last token.
+    pub fn new(starts: Tensor<1, Int>, slots: Tensor<1, Int>) -> StateSequences {
+        StateSequences { starts, slots, fresh: None, accepted: None, lengths: None, pad: None }
+    }
+
     fn told(&self) -> impl Iterator<Item = DispatchTensor> {
         [self.starts.clone(), self.slots.clone()].into_iter().map(Tensor::into_dispatch)
     }
+}
+
+/// Refuses what a layer does not take.
+fn refused(layer: &str, what: &str) -> ! {
+    panic!("{layer}: {what} must not be given")
 }
 
 /// What a selective scan reads.
@@ -101,11 +119,15 @@ impl<const D: usize> States<D> {
 
 impl States<3> {
     /// Each channel of `x`, `[tokens, dim]`, along its sequence: the sum of the last `w` tokens times the weight, `[dim, w]`, w from 2
-    /// to 4, and a bias, `[dim]`. These states are the last `w - 1` tokens, `[slots, dim, w - 1]`, of the type of `x` or f32. Tokens of
-    /// no sequence are zeros.
+    /// to 4, and a bias, `[dim]`. These states are the last `w - 1` tokens, `[slots, dim, places]`, of the type of `x` or f32: as many
+    /// places, or more, of which the first are used. Tokens of no sequence are zeros.
+    ///
+    /// Where it is told how many tokens of the last call were accepted, a state is `w - 2` tokens and those of a call behind them, as
+    /// many as have places: of a call with more only the last `w - 1` are kept, and one token is to be accepted after it. A circle holds
+    /// the last tokens, each at the place that its number has in it.
     ///
     /// # Panics
-    /// If shapes or types do not fit, with the argument's name, told by whoever reads what comes of it; for tensors of another device,
+    /// Of `accepted` and `lengths` both. If shapes or types do not fit, with the argument's name, told by whoever reads what comes of it; for tensors of another device,
     /// at once.
     pub fn causal_conv(
         &mut self,
@@ -115,24 +137,36 @@ impl States<3> {
         of: &StateSequences,
         is_silu: bool,
     ) -> Tensor<2> {
-        let form = CausalConvForm { has_bias: bias.is_some(), has_fresh: of.fresh.is_some(), is_silu };
-        let extras = [bias.map(Tensor::into_dispatch), of.fresh.clone().map(Tensor::into_dispatch)];
+        let (window, told) = match (&of.accepted, &of.lengths) {
+            (Some(_), Some(_)) => refused("causal_conv", "lengths beside accepted"),
+            (Some(accepted), None) => (WindowForm::Accepted, Some(accepted.clone())),
+            (None, Some(lengths)) => (WindowForm::Circular, Some(lengths.clone())),
+            (None, None) => (WindowForm::First, None),
+        };
+        let (has_bias, has_fresh) = (bias.is_some(), of.fresh.is_some());
+        let form = CausalConvForm { has_bias, has_fresh, window, pad: of.pad, is_silu };
+        let told = [of.fresh.clone(), told].map(|told| told.map(Tensor::into_dispatch));
+        let extras = std::iter::once(bias.map(Tensor::into_dispatch)).chain(told);
         let others = [x.into_dispatch(), weight.into_dispatch()].into_iter().chain(of.told());
-        Tensor::from_dispatch(self.change(operators::causal_conv(form), others.chain(extras.into_iter().flatten())))
+        Tensor::from_dispatch(self.change(operators::causal_conv(form), others.chain(extras.flatten())))
     }
 
     /// Mamba's scan of channels along their sequences, `[tokens, dim]`; these states are `[slots, dim, N]`, f32 or the type of `x`.
     /// Tokens of no sequence are zeros.
     ///
     /// # Panics
-    /// As [`States::causal_conv`].
+    /// As [`States::causal_conv`]; of `accepted`.
     pub fn selective_scan(&mut self, inputs: ScanInputs, of: &StateSequences) -> Tensor<2> {
+        if of.accepted.is_some() {
+            refused("selective_scan", "accepted");
+        }
         let ScanInputs { x, dt, a, b, c, d, z, dt_bias, is_softplus } = inputs;
         let form = ScanForm {
             has_d: d.is_some(),
             has_z: z.is_some(),
             has_dt_bias: dt_bias.is_some(),
             has_fresh: of.fresh.is_some(),
+            pad: of.pad,
             is_softplus,
         };
         let extras = [
@@ -155,7 +189,7 @@ impl States<4> {
     /// # Shapes
     /// `q`, `k`: `[tokens, key heads, key channels]`; `v`: `[tokens, heads, channels]`, of as many heads or a multiple.
     /// # Panics
-    /// As [`States::causal_conv`].
+    /// As [`States::causal_conv`]; of `accepted` and `pad`.
     pub fn delta_rule(
         &mut self,
         [q, k, v]: [Tensor<3>; 3],
@@ -164,6 +198,9 @@ impl States<4> {
         longest: usize,
         params: DeltaParams,
     ) -> Tensor<3> {
+        if of.accepted.is_some() || of.pad.is_some() {
+            refused("delta_rule", "accepted or pad");
+        }
         let makes_gates = matches!(gates, DeltaGates::Made(..));
         let gates = match gates {
             DeltaGates::Given(g, beta) => vec![g.into_dispatch(), beta.into_dispatch()],

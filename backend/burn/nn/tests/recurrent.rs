@@ -28,11 +28,8 @@ const SLOTS: [usize; 2] = [2, 0];
 const FRESH: [bool; 2] = [false, true];
 
 fn sequences() -> StateSequences {
-    StateSequences {
-        starts: ints(&STARTS.map(|start| start as i64)),
-        slots: ints(&SLOTS.map(|slot| slot as i64)),
-        fresh: Some(ints(&FRESH.map(i64::from))),
-    }
+    let of = StateSequences::new(ints(&STARTS.map(|start| start as i64)), ints(&SLOTS.map(|slot| slot as i64)));
+    StateSequences { fresh: Some(ints(&FRESH.map(i64::from))), ..of }
 }
 
 fn values<const D: usize>(x: Tensor<D>) -> Vec<f32> {
@@ -100,6 +97,44 @@ fn causal_convolutions_go_on_where_they_were() {
     second.into_data().assert_eq(&ours.into_data(), true);
     again.tensor().into_data().assert_eq(&states.tensor().into_data(), true);
     assert_ne!(before.tensor().into_data(), states.tensor().into_data());
+}
+
+#[test]
+fn causal_convolutions_go_on_behind_accepted_tokens() {
+    let (dim, w, draft) = (6, 4, 3);
+    let device = rocm();
+    let x = numbers([7, dim], 2, DType::F32, &device);
+    let weight = numbers([dim, w], 3, DType::F32, &device);
+    let begins = |slots: &[i64]| StateSequences {
+        fresh: Some(ints(&[1])),
+        ..StateSequences::new(ints(&[0, slots[1]]), ints(&slots[..1]))
+    };
+    let mut whole = States::<3>::new([2, dim, w - 1], DType::F32, &device).unwrap();
+    let all = whole.causal_conv(x.clone(), weight.clone(), None, &begins(&[0, 7]), false);
+    // Three tokens, of which two are accepted, the second of them and two others; of a slot behind that for padding.
+    let first = x.clone().narrow(0, 0, 3);
+    let second = x.clone().narrow(0, 2, 3);
+    for is_circular in [false, true] {
+        let mut states = States::of(numbers([2, dim, w - 2 + draft + 1], 5, DType::F32, &device)).unwrap();
+        let told = |count: i64| {
+            let of = StateSequences { pad: Some(0), ..StateSequences::new(ints(&[0, 3]), ints(&[1])) };
+            let count = Some(ints(&[count]));
+            if is_circular { StateSequences { lengths: count, ..of } } else { StateSequences { accepted: count, ..of } }
+        };
+        let begun = StateSequences { fresh: Some(ints(&[1])), ..told(0) };
+        let y = states.causal_conv(first.clone(), weight.clone(), None, &begun, false);
+        y.into_data().assert_eq(&all.clone().narrow(0, 0, 3).into_data(), true);
+        let y = states.causal_conv(second.clone(), weight.clone(), None, &told(2), false);
+        y.into_data().assert_eq(&all.clone().narrow(0, 2, 3).into_data(), true);
+        // What stands for no slot changes nothing, and neither does a window that is not there.
+        let before = states.tensor().into_data();
+        let nobody = StateSequences { slots: ints(&[0]), ..told(1) };
+        for of in [nobody, told(-1)] {
+            let y = states.causal_conv(second.clone(), weight.clone(), None, &of, false);
+            assert!(values(y).iter().all(|&y| y == 0.0));
+            states.tensor().into_data().assert_eq(&before, true);
+        }
+    }
 }
 
 #[test]
@@ -214,6 +249,12 @@ fn what_does_not_fit_is_told_by_name() {
     let states = || States::<3>::new([3, 6, 3], DType::F32, &device).unwrap();
     let x = || numbers([TOKENS, 6], 2, DType::F32, &device);
     told("weight", &|| states().causal_conv(x(), Tensor::zeros([6, 9], &device), None, &sequences(), false));
+    let accepted = || StateSequences { accepted: Some(ints(&[1])), ..sequences() };
+    told("accepted", &|| states().causal_conv(x(), Tensor::zeros([6, 4], &device), None, &accepted(), false));
+    told("lengths beside accepted", &|| {
+        let both = StateSequences { lengths: Some(ints(&[1, 1])), ..accepted() };
+        states().causal_conv(x(), Tensor::zeros([6, 4], &device), None, &both, false)
+    });
     told("state", &|| {
         let mut few = States::<3>::new([3, 5, 3], DType::F32, &device).unwrap();
         few.causal_conv(x(), Tensor::zeros([6, 4], &device), None, &sequences(), false)

@@ -54,8 +54,8 @@ impl Batch {
 
     /// For states in a pool.
     pub fn states(&self) -> StateSequences {
-        let (starts, slots, fresh) = (self.starts.clone(), self.states.clone(), Some(self.fresh.clone()));
-        StateSequences { starts, slots, fresh }
+        let of = StateSequences::new(self.starts.clone(), self.states.clone());
+        StateSequences { fresh: Some(self.fresh.clone()), ..of }
     }
 
     /// Rows of which a token is chosen, `[seats, columns]`.

@@ -13,11 +13,22 @@ fn integers(device: &Device, values: &[i32]) -> Tensor {
 
 /// Runs over whole tensors; what was written.
 fn run(x: &Tensor, weight: &Tensor, state: &mut Tensor, starts: &[i32], slots: &[i32]) -> crate::Result<Tensor> {
+    run_in(Window::First, x, weight, state, starts, slots)
+}
+
+fn run_in(
+    window: Window<'_>,
+    x: &Tensor,
+    weight: &Tensor,
+    state: &mut Tensor,
+    starts: &[i32],
+    slots: &[i32],
+) -> crate::Result<Tensor> {
     let device = x.device();
     let (starts, slots) = (integers(device, starts), integers(device, slots));
     let mut out = numbers(device, x.shape(), x.dtype(), 99);
-    let sequences = Sequences { starts: starts.view(), slots: slots.view(), fresh: None };
-    let inputs = CausalConv { x: x.view(), weight: weight.view(), bias: None, sequences, is_silu: true };
+    let sequences = Sequences { starts: starts.view(), slots: slots.view(), fresh: None, pad: None };
+    let inputs = CausalConv { x: x.view(), weight: weight.view(), bias: None, sequences, window, is_silu: true };
     causal_conv(device.stream(), &inputs, state.view_mut(), out.view_mut())?;
     Ok(out)
 }
@@ -51,6 +62,87 @@ fn a_sequence_in_parts_gives_the_bits_of_the_whole() {
             assert_eq!(value, want, "{dtype} {taps} element {at}");
         }
     }
+}
+
+#[test]
+fn rows_after_those_that_were_accepted_have_the_bits_of_one_call() {
+    let device = device();
+    let (tokens, dim, draft) = (23, 68, 4);
+    for (dtype, taps) in [(DType::BF16, 4), (DType::F32, 3), (DType::F16, 2)] {
+        let x = numbers(&device, &[tokens, dim], dtype, 1);
+        let weight = numbers(&device, &[dim, taps], dtype, 2);
+        let old = numbers(&device, &[3, dim, taps - 1], dtype, 3);
+        let mut whole_state = rocfire_fusion::eager::copy(&old).unwrap();
+        let whole = read(&run(&x, &weight, &mut whole_state, &[0, tokens as i32], &[1]).unwrap());
+        for is_circular in [false, true] {
+            // A line has w - 2 inputs and a draft, a circle the window and a draft; the old inputs lie at its first places.
+            let places = taps - 1 + draft - usize::from(!is_circular);
+            let mut state = numbers(&device, &[3, dim, places], dtype, 4);
+            let mut begun = state.with_layout(state.layout().slice(2, 0, taps - 1, 1).unwrap()).unwrap();
+            rocfire_fusion::eager::copy_into(old.view(), begun.view_mut()).unwrap();
+            let (mut begin, mut accepted) = (0, 1);
+            for turn in 0.. {
+                let rows = draft.min(tokens - begin);
+                let own = x.with_layout(x.layout().slice(0, begin, begin + rows, 1).unwrap()).unwrap();
+                // Of what is drafted some rows are right, the first of them always.
+                let right = (1 + turn % draft).min(rows);
+                let drafted = numbers(&device, &[rows, dim], dtype, 50 + turn as u64);
+                let mut same = drafted.with_layout(drafted.layout().slice(0, 0, right, 1).unwrap()).unwrap();
+                let from = own.with_layout(own.layout().slice(0, 0, right, 1).unwrap()).unwrap();
+                rocfire_fusion::eager::copy_into(from.view(), same.view_mut()).unwrap();
+                let told = integers(&device, &[if is_circular { begin + taps - 1 } else { accepted } as i32]);
+                let window = if is_circular { Window::Circular(told.view()) } else { Window::Accepted(told.view()) };
+                let got = run_in(window, &drafted, &weight, &mut state, &[0, rows as i32], &[1]).unwrap();
+                let want = &whole[begin * dim..(begin + right) * dim];
+                assert_eq!(&read(&got)[..right * dim], want, "{dtype} {taps} circular {is_circular} from {begin}");
+                (begin, accepted) = (begin + right, right);
+                if begin == tokens {
+                    break;
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn a_window_that_is_not_there_gives_zeros() {
+    let device = device();
+    let (x, weight) = (numbers(&device, &[3, 5], DType::F32, 1), numbers(&device, &[5, 4], DType::F32, 2));
+    let before = numbers(&device, &[2, 5, 5], DType::F32, 3);
+    let tried = |told: i32, is_circular: bool| {
+        let mut state = rocfire_fusion::eager::copy(&before).unwrap();
+        let told = integers(&device, &[told]);
+        let window = if is_circular { Window::Circular(told.view()) } else { Window::Accepted(told.view()) };
+        let out = read(&run_in(window, &x, &weight, &mut state, &[0, 3], &[1]).unwrap());
+        (out.iter().all(|&y| y == 0.0), read(&state) == read(&before))
+    };
+    for told in [0, 4, -1, i32::MIN, i32::MAX] {
+        assert_eq!(tried(told, false), (true, true), "accepted {told}");
+    }
+    for told in [-1, i32::MIN] {
+        assert_eq!(tried(told, true), (true, true), "length {told}");
+    }
+    for told in [1, 3] {
+        assert_eq!(tried(told, false), (false, false), "accepted {told}");
+        assert_eq!(tried(told, true), (false, false), "length {told}");
+    }
+}
+
+#[test]
+fn a_number_for_padding_is_no_slot() {
+    let device = device();
+    let (x, weight) = (numbers(&device, &[3, 5], DType::F32, 1), numbers(&device, &[5, 4], DType::F32, 2));
+    let (starts, slots) = (integers(&device, &[0, 1, 2, 3]), integers(&device, &[0, 1, -1]));
+    let mut state = numbers(&device, &[2, 5, 3], DType::F32, 3);
+    let (before, mut out) = (read(&state), numbers(&device, &[3, 5], DType::F32, 4));
+    let sequences = Sequences { starts: starts.view(), slots: slots.view(), fresh: None, pad: Some(0) };
+    let window = Window::First;
+    let inputs = CausalConv { x: x.view(), weight: weight.view(), bias: None, sequences, window, is_silu: true };
+    causal_conv(device.stream(), &inputs, state.view_mut(), out.view_mut()).unwrap();
+    let (out, after) = (read(&out), read(&state));
+    assert_eq!((&out[..5], &out[10..]), (&[0.0; 5][..], &[0.0; 5][..]));
+    assert_eq!(after[..15], before[..15]);
+    assert!(out[5..10].iter().any(|&y| y != 0.0) && after[15..] != before[15..]);
 }
 
 #[test]
@@ -144,9 +236,10 @@ fn wrong_arguments_are_refused_before_any_launch() {
         let mut all = [&x, &weight, &bias, &state, &out, &starts, &slots].map(Clone::clone);
         change(&mut all);
         let [x, weight, bias, mut state, mut out, starts, slots] = all;
-        let sequences = Sequences { starts: starts.view(), slots: slots.view(), fresh: Some(slots.view()) };
+        let sequences = Sequences { starts: starts.view(), slots: slots.view(), fresh: Some(slots.view()), pad: None };
         let bias = Some(bias.view());
-        let inputs = CausalConv { x: x.view(), weight: weight.view(), bias, sequences, is_silu: false };
+        let inputs =
+            CausalConv { x: x.view(), weight: weight.view(), bias, sequences, window: Window::First, is_silu: false };
         let error = causal_conv(device.stream(), &inputs, state.view_mut(), out.view_mut()).unwrap_err();
         assert!(error.to_string().contains(part), "{error}");
     };
@@ -156,13 +249,29 @@ fn wrong_arguments_are_refused_before_any_launch() {
     refused(&|all| all[1] = make(&[4, 4], f32s), "weight must be [5, 4]");
     refused(&|all| all[1] = make(&[5, 4], DType::F16), "weight must be of");
     refused(&|all| all[2] = make(&[4], f32s), "bias must be [5]");
-    refused(&|all| all[3] = make(&[3, 5, 2], f32s), "state must be [3, 5, 3]");
+    refused(&|all| all[3] = make(&[3, 5, 2], f32s), "state must be [slots, 5, 3 or more]");
     refused(&|all| all[3] = make(&[3, 5, 3], DType::BF16), "state must be of");
     refused(&|all| all[4] = make(&[5, 5], f32s), "out must be [6, 5]");
     refused(&|all| all[4] = all[0].clone(), "x must be memory apart");
     refused(&|all| all[5] = make(&[2], DType::I64), "starts must be of");
     refused(&|all| all[5] = make(&[0], DType::I32), "starts must be [sequences + 1]");
     refused(&|all| all[6] = make(&[2], DType::I32), "slots must be [1]");
+    let refused_window = |window: &dyn Fn(View<'_>) -> Result<()>, told: &Tensor, part: &str| {
+        let error = window(told.view()).unwrap_err();
+        assert!(error.to_string().contains(part), "{error}");
+    };
+    let with = |window: Window<'_>| {
+        let sequences = Sequences { starts: starts.view(), slots: slots.view(), fresh: None, pad: None };
+        let (x, weight) = (x.view(), weight.view());
+        let inputs = CausalConv { x, weight, bias: None, sequences, window, is_silu: false };
+        causal_conv(device.stream(), &inputs, state.clone().view_mut(), out.clone().view_mut())
+    };
+    for shape in [&[2][..], &[1, 1]] {
+        refused_window(&|told| with(Window::Accepted(told)), &make(shape, DType::I32), "accepted must be [1]");
+    }
+    refused_window(&|told| with(Window::Accepted(told)), &make(&[1], DType::I64), "accepted must be of");
+    refused_window(&|told| with(Window::Circular(told)), &make(&[2], DType::I32), "lengths must be [1]");
+    refused_window(&|told| with(Window::Circular(told)), &make(&[1], f32s), "lengths must be of");
     let repeated = Layout::strided(&[3, 5, 3], &[0, 3, 1], 0).unwrap();
     refused(&|all| all[3] = all[3].with_layout(repeated).unwrap(), "state must be a layout");
     assert_eq!(device.launches(), launches);

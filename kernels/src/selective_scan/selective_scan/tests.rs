@@ -29,7 +29,7 @@ fn run(of: &[Tensor; 5], state: &mut Tensor, starts: &[i32], slots: &[i32]) -> c
     let device = of[0].device();
     let (starts, slots) = (integers(device, starts), integers(device, slots));
     let mut out = numbers(device, x.shape(), 99);
-    let sequences = Sequences { starts: starts.view(), slots: slots.view(), fresh: None };
+    let sequences = Sequences { starts: starts.view(), slots: slots.view(), fresh: None, pad: None };
     let inputs = SelectiveScan { x, dt, a, b, c, d: None, z: Some(x), dt_bias: None, is_softplus: true, sequences };
     selective_scan(device.stream(), &inputs, state.view_mut(), out.view_mut())?;
     Ok(out)
