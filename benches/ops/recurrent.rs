@@ -339,7 +339,8 @@ fn delta(device: &Device, name: &str, of: [usize; 2]) -> Result<Op, Error> {
         let gates = DeltaGates::Made { a, b, a_log, dt_bias, bound: None };
         let (q, k, v) = (q.view(), k.view(), v.view());
         let inputs = DeltaInputs { q, k, v, gates, starts: starts.view(), longest: each };
-        let states = DeltaStates { pool: pool.view_mut(), from: slots.view(), to: slots.view(), continues: None };
+        let (pool, slots) = (pool.view_mut(), slots.view());
+        let states = DeltaStates { pool, from: slots, to: slots, continues: None, accepted: None, pad: None };
         let mut params = DeltaParams::default();
         params.normalises = true;
         Ok(delta_rule(stream, &inputs, &params, states, out.view_mut(), None)?)

@@ -20,6 +20,10 @@ pub struct StateSequences<'a> {
     /// Of speculative decoding, how many tokens of each one's last forward were accepted, from 1 on, `[sequences]`: it goes on behind
     /// them. A sequence of any other number gives zeros, and leaves nothing behind, unless it begins.
     pub accepted: Option<&'a Tensor>,
+    /// Slots for the state after each token, `[sequences, places]`, in place of `slots` for layers other than convolutions: they go on
+    /// with the one at the place that `accepted` counts to, with the first if it is not given. A slot that is none keeps nothing; of a
+    /// sequence with more tokens than places the last state alone is kept, at the first.
+    pub kept: Option<&'a Tensor>,
     /// How many tokens each has had, `[sequences]`: states of a causal convolution are circles then. Not with `accepted`; others do not
     /// read it.
     pub lengths: Option<&'a Tensor>,
@@ -30,7 +34,7 @@ pub struct StateSequences<'a> {
 impl<'a> StateSequences<'a> {
     /// Sequences that all go on, each behind its last token.
     pub fn new(starts: &'a Tensor, slots: &'a Tensor) -> StateSequences<'a> {
-        StateSequences { starts, slots, fresh: None, accepted: None, lengths: None, pad: None }
+        StateSequences { starts, slots, fresh: None, accepted: None, kept: None, lengths: None, pad: None }
     }
 
     /// Refuses what a layer does not take.
@@ -113,7 +117,7 @@ pub fn causal_conv(
 /// As [`causal_conv`].
 pub fn selective_scan(states: &Tensor, inputs: &ScanInputs<'_>, of: &StateSequences<'_>) -> Result<Tensor> {
     let ScanInputs { x, dt, a, b, c, d, z, dt_bias, is_softplus } = *inputs;
-    of.without("selective_scan", &[("accepted", of.accepted.is_some())])?;
+    of.without("selective_scan", &[("accepted", of.accepted.is_some()), ("kept", of.kept.is_some())])?;
     let form = ScanForm {
         has_d: d.is_some(),
         has_z: z.is_some(),
@@ -128,7 +132,8 @@ pub fn selective_scan(states: &Tensor, inputs: &ScanInputs<'_>, of: &StateSequen
 
 /// The gated delta rule, token after token or, where a sequence may have more than 64 (`longest` is at least the tokens of the longest),
 /// in chunks: `S = e^g S`, `S = S + k (beta (v - Sᵀ k))ᵀ`, and each token reads `Sᵀ (scale q)`, `[tokens, heads, channels]`. States are
-/// `[slots, heads, key channels, channels]`, f32 or bf16. Tokens of no sequence are zeros.
+/// `[slots, heads, key channels, channels]`, f32 or bf16. Tokens of no sequence are zeros. Where states are kept after each token, it is
+/// one token after the other, and what comes of them is the bits of a call for each.
 ///
 /// # Shapes
 /// `q`, `k`: `[tokens, key heads, key channels]`; `v`: `[tokens, heads, channels]`, of as many heads or a multiple.
@@ -142,15 +147,22 @@ pub fn delta_rule(
     longest: usize,
     params: DeltaParams,
 ) -> Result<Tensor> {
-    of.without("delta_rule", &[("accepted", of.accepted.is_some()), ("pad", of.pad.is_some())])?;
+    of.without("delta_rule", &[("accepted without kept", of.accepted.is_some() && of.kept.is_none())])?;
     let makes_gates = matches!(gates, DeltaGates::Made(..));
     let gates = match gates {
         DeltaGates::Given(g, beta) => vec![g, beta],
         DeltaGates::Made(made, with) => made.into_iter().chain(with).collect(),
     };
     let continues = of.fresh.map(|fresh| fresh.eq(0_u32)?.to_dtype(DType::U32)).transpose()?;
-    let form = DeltaForm { makes_gates, bound: None, moves: false, has_continues: continues.is_some() };
-    let others = qkv.into_iter().chain(gates).chain([of.starts, of.slots]).chain(&continues);
+    let form = DeltaForm {
+        makes_gates,
+        has_continues: continues.is_some(),
+        has_accepted: of.accepted.is_some(),
+        pad: of.pad,
+        ..DeltaForm::default()
+    };
+    let slots = of.kept.unwrap_or(of.slots);
+    let others = qkv.into_iter().chain(gates).chain([of.starts, slots]).chain(&continues).chain(of.accepted);
     change(&kernels::delta_rule(form, params, longest), states, others)
 }
 

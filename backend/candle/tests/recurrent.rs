@@ -391,6 +391,48 @@ fn the_delta_rule_in_chunks_goes_on_where_it_was() {
     }
 }
 
+#[test]
+fn the_delta_rule_goes_on_behind_accepted_tokens() {
+    let inputs = Inputs::new(&gpu(), 1);
+    let device = inputs.device();
+    let whole = |values: &[i64]| Tensor::new(values, device).unwrap();
+    for (dtype, state, by_row) in [(F32, F32, false), (BF16, BF16, false), (F16, F32, true)] {
+        let of = |shape: &[usize], dtype| inputs.range(shape, dtype, -1.0, 1.0).unwrap();
+        let [q, k] = [(); 2].map(|()| of(&[5, 1, 8], dtype));
+        let v = of(&[5, 2, 32], dtype);
+        let g = if by_row { of(&[5, 2, 8], F32) } else { of(&[5, 2], F32) }.abs().unwrap().neg().unwrap();
+        let beta = of(&[5, 2], F32).abs().unwrap();
+        let made = of(&[POOL, 2, 8, 32], state);
+        let mut params = DeltaParams::default();
+        params.normalises = true;
+        let run = |pool: &Tensor, from: usize, tokens: usize, of: &StateSequences<'_>| {
+            let [q, k, v, g, beta] = [&q, &k, &v, &g, &beta].map(|x| x.narrow(0, from, tokens).unwrap());
+            let y = delta_rule(pool, [&q, &k, &v], DeltaGates::Given(&g, &beta), of, tokens, params);
+            numbers(&y.unwrap())
+        };
+        // One token after the other, in slot 2.
+        let (one_by_one, pool) = (made.copy().unwrap(), made.copy().unwrap());
+        let (starts, slots, table) = (whole(&[0, 1]), whole(&[2]), whole(&[2, 0, 1]).reshape((1, 3)).unwrap());
+        let each = StateSequences::new(&starts, &slots);
+        let all: Vec<_> = (0..5).map(|token| run(&one_by_one, token, 1, &each)).collect();
+        // Three tokens, of which two are accepted, and three more.
+        let (starts, none, two) = (whole(&[0, 3]), whole(&[7]), whole(&[2]));
+        let first = StateSequences { kept: Some(&table), ..StateSequences::new(&starts, &none) };
+        assert_eq!(run(&pool, 0, 3, &first), all[..3].concat(), "{dtype:?}");
+        let second = StateSequences { accepted: Some(&two), ..first };
+        assert_eq!(run(&pool, 2, 3, &second), all[2..].concat(), "{dtype:?}");
+        let last = |pool: &Tensor, slot: usize| numbers(&pool.narrow(0, slot, 1).unwrap());
+        assert_eq!(last(&pool, 1), last(&one_by_one, 2), "{dtype:?}");
+        // A place that is not there, and a slot that stands for none.
+        let before = numbers(&pool);
+        let four = whole(&[4]);
+        for of in [StateSequences { accepted: Some(&four), ..second }, StateSequences { pad: Some(0), ..second }] {
+            assert!(run(&pool, 2, 3, &of).iter().all(|&y| y == 0.0));
+            assert_eq!(numbers(&pool), before);
+        }
+    }
+}
+
 /// Inputs of a call of the delta rule with one token for each sequence.
 fn plain() -> (Inputs, Tensor, [Tensor; 3], [Tensor; 2]) {
     let inputs = Inputs::new(&gpu(), 1);
@@ -441,6 +483,12 @@ fn what_does_not_fit_is_told_by_name() {
     told("delta_rule: g must", rule([&q, &k, &v], &g.narrow(0, 0, 1).unwrap(), &pool, &of));
     told("delta_rule: pool must", rule([&q, &k, &v], &g, &pool.to_dtype(F16).unwrap(), &of));
     told("delta_rule: from must", rule([&q, &k, &v], &g, &pool, &StateSequences { slots: &starts, ..of }));
+    told(
+        "delta_rule: accepted without kept must",
+        rule([&q, &k, &v], &g, &pool, &StateSequences { accepted: Some(&slots), ..of }),
+    );
+    let table = Tensor::zeros((3, 2), DType::U32, device).unwrap();
+    told("delta_rule: from must", rule([&q, &k, &v], &g, &pool, &StateSequences { kept: Some(&table), ..of }));
     let fresh = Tensor::zeros(3, U8, device).unwrap();
     told("delta_rule: continues must", rule([&q, &k, &v], &g, &pool, &StateSequences { fresh: Some(&fresh), ..of }));
     let var = Var::from_tensor(&pool).unwrap();

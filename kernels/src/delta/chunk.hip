@@ -50,7 +50,7 @@ struct ChunkArgs {
     T *t, *p;
     float* factors;
 };
-static_assert(sizeof(ChunkArgs) == 328, "as in delta.rs");
+static_assert(sizeof(ChunkArgs) == 360, "as in delta.rs");
 
 // Slabs of 32 k whose operands are under way at once.
 #define SLABS (ARCH_WAVE_SIZE == 64 ? 2 : 1)

@@ -1,7 +1,8 @@
 // delta.h: what the kernels of the gated delta rule share: arguments, where a sequence lies, gates. Stands before delta.hip and chunk.hip.
 //
 // Macros : DELTA_TYPE of q, k, v and out, DELTA_STATE of states, DELTA_GATE of gates; DELTA_K: channels of a key;
-//          DELTA_GATES: 0 given, 1 made, 2 made with a bound; DELTA_ROWS: whether each row of a state has a decay of its own
+//          DELTA_GATES: 0 given, 1 made, 2 made with a bound; DELTA_ROWS: whether each row of a state has a decay of its own;
+//          DELTA_KEEPS: whether there are slots for the state after each token
 using namespace rf;
 
 typedef DELTA_TYPE T;
@@ -15,18 +16,21 @@ struct DeltaArgs {
     const float *a_log, *dt_bias;   // [heads]; dt_bias [heads, DELTA_K] where rows have their own decays
     State* states;
     const i32 *starts;              // [sequences + 1]
-    const i32 *from, *to, *continues;  // [sequences]; continues may be null: all do
+    const i32 *from, *to;               // [sequences], or rows of slots
+    const i32 *continues, *accepted;    // [sequences]; may be null: all do, at the first of a row
     i64 q_token, q_head, k_token, k_head, v_token, v_head, out_token, out_head;
     i64 a_token, a_head, b_token, b_head;
     i64 state_slot, state_head, state_row, state_column;
+    i64 from_row, to_row;
     FastDiv tiles, heads, group;    // of value heads; group: value heads of a key head
     u32 tokens, slots, columns, normalises;
     float scale, bound;
     u32 chunks;     // of the longest sequence
     u32 sequences;  // whose workgroups write zeros to the tokens of no sequence; 0: those are left as they are
-    u32 padding;
+    u32 from_places, to_places;
+    i32 pad;        // a slot that stands for none, as negative ones do
 };
-static_assert(sizeof(DeltaArgs) == 304, "as in delta.rs");
+static_assert(sizeof(DeltaArgs) == 336, "as in delta.rs");
 
 RF_FN float sigmoid(float x) { return 1.0f / (1.0f + rf::exp(-x)); }
 RF_FN float softplus(float x) { return x > 20.0f ? x : rf::log1p(rf::exp(x)); }
@@ -77,6 +81,8 @@ struct Spare {
     RF_FN u32 token(u32 n) const { return n < first ? n : behind + n - first; }
 };
 
+RF_FN bool is_slot(const DeltaArgs& g, u32 slot) { return slot < g.slots && slot != (u32)g.pad; }
+
 // One sequence's tokens and slots.
 struct Sequence {
     u32 first, count;
@@ -87,9 +93,11 @@ struct Sequence {
         const u32 end = start_of(g, number + 1);
         first = start_of(g, number);
         count = end > first ? end - first : 0;
-        to = (u32)g.to[number];
+        to = (u32)g.to[(i64)number * g.to_row];
         continues = !g.continues || g.continues[number] != 0;
-        from = continues ? (u32)g.from[number] : to;
-        is_there = to < g.slots && from < g.slots;
+        const u32 place = g.accepted ? (u32)g.accepted[number] - 1 : 0;
+        from = ~0u;
+        if (place < g.from_places) from = (u32)g.from[(i64)number * g.from_row + place];
+        is_there = (!continues || is_slot(g, from)) && (DELTA_KEEPS || is_slot(g, to));
     }
 };

@@ -9,8 +9,9 @@
 // LDS    : none
 // Needs  : grid < 2^31; with DELTA_VEC > 1 columns and what v, out and states are read by aligned, with DELTA_K_VEC > 1 rows of q, k
 //          and a                                                                           checked by the launcher
-// Numeric: in f32; a state is rounded once, when it is written. The output is (e^g S)^T q + (k . q) u, so that a token's sums are all
-//          of the state before it, and lanes meet once. A head's bits depend on its own sequence alone
+// Numeric: in f32; a state is rounded once, when it is written, or after each token where each has a slot, as if it were read again.
+//          The output is (e^g S)^T q + (k . q) u, so that a token's sums are all of the state before it, and lanes meet once. A head's
+//          bits depend on its own sequence alone
 //
 // Macros : as delta.h; DELTA_VEC: columns of one access, 1 or 4; DELTA_K_VEC: channels of one access
 #define PARTS 8
@@ -92,6 +93,12 @@ struct Held {
                 for (int e = 0; e < DELTA_VEC; ++e) s[r][c + e] = cast<float>(part[e]);
             }
         }
+    }
+    RF_FN void narrow() {
+#pragma unroll
+        for (int r = 0; r < EACH; ++r)
+#pragma unroll
+            for (int c = 0; c < COLUMNS; ++c) s[r][c] = cast<float>(cast<State>(s[r][c]));
     }
     RF_FN void write(const DeltaArgs& g, State* to, u32 row, u32 column) const {
 #pragma unroll
@@ -199,6 +206,9 @@ extern "C" __global__ __launch_bounds__(THREADS) void delta_steps(DeltaArgs g) {
     if (sequence.continues) held.read(g, g.states + (i64)sequence.from * g.state_slot + (i64)head * g.state_head, row, column);
     Factors factors;
     factors.read(g, head, row);
+    // Where each token's state is kept; else the last's alone.
+    const bool is_each = DELTA_KEEPS && sequence.count <= g.to_places;
+    State* states = g.states + (i64)head * g.state_head;
     Token token;
     token.read(g, sequence.first, head, row, column);
     for (u32 t = 0; t < sequence.count; ++t) {
@@ -207,7 +217,12 @@ extern "C" __global__ __launch_bounds__(THREADS) void delta_steps(DeltaArgs g) {
         if (t + 1 < sequence.count) next.read(g, sequence.first + t + 1, head, row, column);
         step(g, token, factors, held, o);
         if (part == 0) write_out(g, sequence.first + t, head, column, o);
+        if (is_each) {
+            held.narrow();
+            const u32 to = (u32)g.to[(i64)number * g.to_row + t];
+            if (is_slot(g, to)) held.write(g, states + (i64)to * g.state_slot, row, column);
+        }
         token = next;
     }
-    held.write(g, g.states + (i64)sequence.to * g.state_slot + (i64)head * g.state_head, row, column);
+    if (!is_each && is_slot(g, sequence.to)) held.write(g, states + (i64)sequence.to * g.state_slot, row, column);
 }

@@ -79,12 +79,21 @@ pub struct DeltaInputs<'a> {
 pub struct DeltaStates<'a> {
     /// `[slots, heads, key channels, channels]`, any strides, f32 or bf16.
     pub pool: ViewMut<'a>,
-    /// The slot where each sequence's state is, i32, `[sequences]`, contiguous.
+    /// The slot where each sequence's state is, i32, `[sequences]`, contiguous; or slots of which `accepted` names one,
+    /// `[sequences, places]`, those of a sequence side by side.
     pub from: View<'a>,
-    /// The slot where it is written: the same numbers, or others that no sequence reads. As `from`.
+    /// The slot where it is written: the same numbers, or others that no sequence reads. As `from`. If there are several places, the
+    /// state after each token is written to that of the token's number in its sequence, unless the slot there is none; of a sequence
+    /// with more tokens than places the state after the last one alone is, to the first place.
     pub to: View<'a>,
-    /// 0 for a sequence that begins, whose state is zero whatever lies in its slot. As `from`; if not given, all go on.
+    /// 0 for a sequence that begins, whose state is zero whatever lies in its slot. i32, `[sequences]`, contiguous; if not given, all go
+    /// on.
     pub continues: Option<View<'a>>,
+    /// The place in `from` at which a sequence that does not begin goes on, counted from 1: how many tokens of its last call, which kept
+    /// the state after each, were accepted. As `continues`; if not given, all go on at the first place.
+    pub accepted: Option<View<'a>>,
+    /// A number of a slot that stands for none, as negative ones do. `None`: no other.
+    pub pad: Option<i32>,
 }
 
 /// What is done to queries and keys.
@@ -115,14 +124,16 @@ pub fn delta_workspace(inputs: &DeltaInputs<'_>) -> usize {
 /// # Shapes
 /// As [`DeltaInputs`] and [`DeltaStates`] say, keys of at most [`DELTA_K_MAX`] channels. `out`: as `v`. Tokens of no sequence are left
 /// as they are, unless `params` says otherwise. A sequence of which a slot is negative or outside the pool gives zeros, and writes no
-/// state; one without tokens reads and writes nothing. `workspace`: f32, contiguous, at least [`delta_workspace`] elements; `None`: it
+/// state, and so does one that goes on at a place that is not there; one without tokens reads and writes nothing. Of slots to write,
+/// where there are several for a sequence, those that are none keep nothing, and nothing else comes of it. `workspace`: f32, contiguous, at least [`delta_workspace`] elements; `None`: it
 /// is allocated where chunks are taken.
 /// # Types
 /// f32, f16 or bf16, one for `q`, `k`, `v` and `out`; states f32 or bf16.
 /// # Numerics
-/// In f32, token after token; a state is rounded once, where it is written. Where `longest` is above 64, of 16 bits, with keys of 64 or
+/// In f32, token after token; a state is rounded once, where it is written. Where that is after each token, what comes next goes on from
+/// what was rounded: results are the bits of a call for each token. Where `longest` is above 64, of 16 bits, with keys of 64 or
 /// 128 channels, values of 32, 64, …, rows of `q` and `k` at multiples of 16 bytes and one decay for a head, AMD's matrix units take
-/// chunks of 64 tokens: operands of products are then rounded to the type of `q`, sums and states stay f32. A sequence's results are
+/// chunks of 64 tokens, unless there are several slots to write for a sequence: operands of products are then rounded to the type of `q`, sums and states stay f32. A sequence's results are
 /// the same bits whatever else is in the batch, as long as `longest` is on the same side of 64; those of the first way do not depend
 /// on how tokens are spread over launches if states are f32.
 /// # Errors
@@ -263,15 +274,18 @@ impl Call {
         let sequences = starts.shape().first().map_or(0, |bounds| bounds.saturating_sub(1));
         let integers = [
             ("starts", Some(*starts), sequences + 1),
-            ("from", Some(states.from), sequences),
-            ("to", Some(states.to), sequences),
             ("continues", states.continues, sequences),
+            ("accepted", states.accepted, sequences),
         ];
         for (arg, view, count) in integers {
             if let Some(view) = &view {
                 given(stream, arg, view, &[count], &[DType::I32])?;
                 contiguous(arg, view)?;
             }
+        }
+        let tables = [("from", states.from), ("to", states.to)];
+        for (arg, view) in &tables {
+            table(stream, arg, view, sequences)?;
         }
         let slots = states.pool.shape().first().copied().unwrap_or(0);
         let pool: &View<'_> = &states.pool;
@@ -285,11 +299,14 @@ impl Call {
             let expected = format!("fewer than {} tiles of {TILE} columns", THREADS_MAX / THREADS);
             return Err(shape(OP, "v", expected, groups));
         }
-        apart(inputs, &gates, integers.map(|(arg, view, _)| (arg, view)), pool, out)?;
+        let integers = integers.into_iter().filter_map(|(arg, view, _)| Some((arg, view?))).chain(tables);
+        apart(inputs, &gates, integers, pool, out)?;
         let vectors = vectors(inputs, &gates, pool, out);
         let args = args(inputs, params, states, out, &gates);
         let device = stream.device();
+        let keeps = states.to.shape().len() == 2;
         let in_chunks = device.config().matrix
+            && !keeps
             && has_products(device.arch().info(), dtype)
             && delta_workspace(inputs) > 0
             && channels.is_multiple_of(TILE)
@@ -312,6 +329,7 @@ impl Call {
             vector,
             key_vector: vectors[1],
             in_chunks,
+            keeps,
         };
         Ok(Call { key, args, groups: if tokens == 0 { 0 } else { groups } })
     }
@@ -337,6 +355,19 @@ fn rows(arg: &'static str, view: &View<'_>) -> Result<()> {
         return Err(shape(OP, arg, "rows whose elements lie side by side", format!("strides {strides:?}")));
     }
     Ok(())
+}
+
+/// Checks slots of sequences, one for each or a row of them.
+fn table(stream: &Stream, arg: &'static str, view: &View<'_>, sequences: usize) -> Result<()> {
+    let &[_, places] = view.shape() else {
+        given(stream, arg, view, &[sequences], &[DType::I32])?;
+        return contiguous(arg, view);
+    };
+    given(stream, arg, view, &[sequences, places], &[DType::I32])?;
+    if places == 0 || places >= BOX_LIMIT {
+        return Err(shape(OP, arg, "rows of at least a slot", format!("{:?}", view.shape())));
+    }
+    rows(arg, view)
 }
 
 fn contiguous(arg: &'static str, view: &View<'_>) -> Result<()> {
@@ -410,10 +441,10 @@ impl<'a> Gates<'a> {
 }
 
 /// Checks that what is written is written once, and is apart from what is read.
-fn apart(
-    inputs: &DeltaInputs<'_>,
-    gates: &Gates<'_>,
-    integers: [(&'static str, Option<View<'_>>); 4],
+fn apart<'a>(
+    inputs: &DeltaInputs<'a>,
+    gates: &Gates<'a>,
+    integers: impl Iterator<Item = (&'static str, View<'a>)>,
     pool: &View<'_>,
     out: &View<'_>,
 ) -> Result<()> {
@@ -421,7 +452,7 @@ fn apart(
     family::writable(OP, "pool", pool)?;
     family::disjoint(OP, "pool", out, pool)?;
     let read = [("q", inputs.q), ("k", inputs.k), ("v", inputs.v)].into_iter().chain(gates.views());
-    for (arg, view) in read.chain(integers.into_iter().filter_map(|(arg, view)| Some((arg, view?)))) {
+    for (arg, view) in read.chain(integers) {
         family::disjoint(OP, arg, out, &view)?;
         family::disjoint(OP, arg, pool, &view)?;
     }
@@ -460,6 +491,7 @@ fn args(
     let [tokens, key_heads, key_channels] = [0, 1, 2].map(|axis| inputs.q.shape()[axis]);
     let [heads, channels] = [1, 2].map(|axis| out.shape()[axis]);
     let stride = |view: &View<'_>, axis: usize| view.layout().strides()[axis];
+    let places = |view: &View<'_>| view.shape().get(1).map_or(1, |&places| places as u32);
     let address = |view: Option<View<'_>>| view.map_or(0, |view| view.device_address());
     let pool: &View<'_> = &states.pool;
     DeltaArgs {
@@ -476,6 +508,7 @@ fn args(
         from: states.from.device_address(),
         to: states.to.device_address(),
         continues: address(states.continues),
+        accepted: address(states.accepted),
         q_token: stride(&inputs.q, 0),
         q_head: stride(&inputs.q, 1),
         k_token: stride(&inputs.k, 0),
@@ -492,6 +525,8 @@ fn args(
         state_head: stride(pool, 1),
         state_row: stride(pool, 2),
         state_column: stride(pool, 3),
+        from_row: stride(&states.from, 0),
+        to_row: stride(&states.to, 0),
         tiles: FastDiv::new(channels.div_ceil(TILE)),
         heads: FastDiv::new(heads),
         group: FastDiv::new(heads / key_heads),
@@ -503,7 +538,9 @@ fn args(
         bound: gates.bound as f32,
         chunks: inputs.longest.div_ceil(CHUNK).clamp(1, GRID_YZ_MAX) as u32,
         sequences: if params.fills { inputs.starts.len() as u32 - 1 } else { 0 },
-        padding: 0,
+        from_places: places(&states.from),
+        to_places: places(&states.to),
+        pad: states.pad.unwrap_or(-1),
     }
 }
 
@@ -520,6 +557,8 @@ pub(crate) struct DeltaKey {
     pub vector: usize,
     pub key_vector: usize,
     pub in_chunks: bool,
+    /// Whether there are slots for the state after each token.
+    pub keeps: bool,
 }
 
 /// The source of one variant.
@@ -537,6 +576,7 @@ pub(crate) fn source(key: DeltaKey) -> Source {
         ("DELTA_K", &channels),
         ("DELTA_GATES", form),
         ("DELTA_ROWS", if key.by_row { "1" } else { "0" }),
+        ("DELTA_KEEPS", if key.keeps { "1" } else { "0" }),
         ("DELTA_VEC", &vector),
         ("DELTA_K_VEC", &key_vector),
     ];
@@ -547,7 +587,7 @@ pub(crate) fn source(key: DeltaKey) -> Source {
     Source::new(OP, text, &defines)
 }
 
-/// The sources of the family: heads of 128, given and made gates, decays by row, chunks where there is a matrix unit for them.
+/// The sources of the family: heads of 128, given and made gates, decays by row, states kept after each token, chunks where there is a matrix unit for them.
 pub(crate) fn sources(arch: Arch, dtype: DType) -> impl Iterator<Item = (&'static str, Source)> {
     let forms = [(Form::Given, false), (Form::Given, true), (Form::Made, false), (Form::Bounded, true)];
     let made = move |(form, by_row)| {
@@ -555,11 +595,12 @@ pub(crate) fn sources(arch: Arch, dtype: DType) -> impl Iterator<Item = (&'stati
         let key_vector = 16 / dtype.size_bytes();
         let of = move |in_chunks| {
             let vector = if in_chunks { CHUNK_VECTOR } else { COLUMNS };
-            let key = DeltaKey { dtype, state, gate, channels: 128, form, by_row, vector, key_vector, in_chunks };
-            (OP, source(key))
+            let keeps = false;
+            DeltaKey { dtype, state, gate, channels: 128, form, by_row, vector, key_vector, in_chunks, keeps }
         };
         let chunks = !by_row && has_products(arch.info(), dtype);
-        std::iter::once(of(false)).chain(chunks.then(|| of(true)))
+        let keys = [Some(of(false)), Some(DeltaKey { keeps: true, ..of(false) }), chunks.then(|| of(true))];
+        keys.into_iter().flatten().map(|key| (OP, source(key)))
     };
     forms.into_iter().filter(move |_| FLOATS.contains(&dtype)).flat_map(made)
 }
@@ -581,6 +622,7 @@ struct DeltaArgs {
     from: u64,
     to: u64,
     continues: u64,
+    accepted: u64,
     q_token: i64,
     q_head: i64,
     k_token: i64,
@@ -597,6 +639,8 @@ struct DeltaArgs {
     state_head: i64,
     state_row: i64,
     state_column: i64,
+    from_row: i64,
+    to_row: i64,
     tiles: FastDiv,
     heads: FastDiv,
     group: FastDiv,
@@ -608,9 +652,11 @@ struct DeltaArgs {
     bound: f32,
     chunks: u32,
     sequences: u32,
-    padding: u32,
+    from_places: u32,
+    to_places: u32,
+    pad: i32,
 }
-const _: () = assert!(size_of::<DeltaArgs>() == 304);
+const _: () = assert!(size_of::<DeltaArgs>() == 336);
 
 /// `ChunkArgs` of `chunk.hip`.
 #[repr(C)]
@@ -621,7 +667,7 @@ struct ChunkArgs {
     p: u64,
     factors: u64,
 }
-const _: () = assert!(size_of::<ChunkArgs>() == 328);
+const _: () = assert!(size_of::<ChunkArgs>() == 360);
 
 #[cfg(test)]
 mod tests;

@@ -17,12 +17,16 @@ pub struct DeltaForm {
     pub moves: bool,
     /// Whether it is told which sequences go on; else all do.
     pub has_continues: bool,
+    /// Whether it is told at which of several places sequences go on; else at the first.
+    pub has_accepted: bool,
+    /// The number of a slot that stands for none.
+    pub pad: Option<i32>,
 }
 
 impl DeltaForm {
     fn names(self) -> Vec<&'static str> {
         let gates: &[&str] = if self.makes_gates { &["a", "b", "a_log", "dt_bias"] } else { &["g", "beta"] };
-        let more = [(self.moves, "to"), (self.has_continues, "continues")];
+        let more = [(self.moves, "to"), (self.has_continues, "continues"), (self.has_accepted, "accepted")];
         let more = more.into_iter().filter_map(|(is_there, name)| is_there.then_some(name));
         ["pool", "q", "k", "v"].into_iter().chain(gates.iter().copied()).chain(["starts", "from"]).chain(more).collect()
     }
@@ -32,7 +36,8 @@ impl DeltaForm {
 ///
 /// # Inputs
 /// The pool; queries, keys, values; decays and strengths, or what they are made from and with; starts, slots to read and, as the form
-/// says, slots to write and which sequences go on: whole numbers of any type. The outputs are the pool and, like the values, what
+/// says, slots to write, which sequences go on, and at which places: whole numbers of any type; slots are one for each sequence or, where
+/// the state after each token is kept, a row for each. The outputs are the pool and, like the values, what
 /// tokens read; it is zeros for tokens of no sequence. `longest` is at least the tokens of the longest sequence. There is no gradient.
 pub fn delta_rule(form: DeltaForm, params: DeltaParams, longest: usize) -> Operator {
     let params = DeltaParams { fills: true, ..params };
@@ -65,7 +70,8 @@ pub fn delta_rule(form: DeltaForm, params: DeltaParams, longest: usize) -> Opera
         let mut next = |is_there: bool| if is_there { rest.next() } else { None };
         let from = whole[1].view();
         let to = next(form.moves).unwrap_or(from);
-        let states = DeltaStates { pool: pool.view_mut(), from, to, continues: next(form.has_continues) };
+        let (continues, accepted) = (next(form.has_continues), next(form.has_accepted));
+        let states = DeltaStates { pool: pool.view_mut(), from, to, continues, accepted, pad: form.pad };
         launch_delta_rule(stream, &read, &params, states, out.view_mut(), None)
     };
     let outputs = |inputs: &[super::Spec]| vec![inputs[0].clone(), inputs[3].clone()];

@@ -1,5 +1,5 @@
 //! The gated delta rule: sequences of many lengths, heads shared or not, every kind of gate, slots that there are not, states of
-//! either type, rows of any stride.
+//! either type, rows of any stride; states kept after each token.
 
 use rocfire_fusion::Scalar;
 use rocfire_fusion::eager::{copy_into, fill};
@@ -42,8 +42,11 @@ struct Spec {
     across: bool,
     /// Whether states are written elsewhere.
     moves: bool,
-    /// Whether the first sequence begins, the second has no slot, and the third one behind the last.
+    /// Whether the first sequence begins, the second has no slot, and the third one behind the last; of states that are kept, also
+    /// whether the fourth goes on at no place, and some are not kept.
     odd: bool,
+    /// Of how many tokens of a sequence the states are kept; 0: of the last alone.
+    keeps: usize,
 }
 
 const PLAIN: Spec = Spec {
@@ -61,10 +64,13 @@ const PLAIN: Spec = Spec {
     across: false,
     moves: false,
     odd: false,
+    keeps: 0,
 };
+/// Sequences of drafts.
+const DRAFTS: Spec = Spec { lengths: &[1, 2, 4, 3, 5, 2], keeps: 4, depths: [128, 128], ..PLAIN };
 
 /// No token, one, around a chunk, several chunks; channels below a lane's, beside a power of two, of more than one tile.
-const SIZES: [Spec; 20] = [
+const SIZES: [Spec; 28] = [
     Spec { lengths: &[1], heads: 1, depths: [1, 1], ..PLAIN },
     PLAIN,
     Spec { lengths: &[0, 1, 63, 65], depths: [128, 128], ..PLAIN },
@@ -94,6 +100,15 @@ const SIZES: [Spec; 20] = [
     Spec { lengths: &[66, 0, 64], odd: true, heads: 1, depths: [64, 32], pad: 8, fills: true, ..PLAIN },
     Spec { lengths: &[], ..PLAIN },
     Spec { lengths: &[], pad: 2, fills: true, ..PLAIN },
+    // States after each token of those that are not too many, in slots of their own or in those that are read.
+    Spec { lengths: &[1], heads: 1, depths: [1, 1], keeps: 1, ..PLAIN },
+    DRAFTS,
+    Spec { form: Form::Made, key_heads: 2, heads: 4, moves: true, ..DRAFTS },
+    Spec { lengths: &[3, 1, 4, 2, 4, 1], odd: true, moves: true, pad: 1, fills: true, depths: [60, 36], ..DRAFTS },
+    Spec { lengths: &[3, 1, 4, 2, 4, 1, 6], odd: true, by_row: true, depths: [64, 64], ..DRAFTS },
+    Spec { by_row: true, form: Form::Bounded(-5.0), across: true, keeps: 3, ..DRAFTS },
+    Spec { lengths: &[70, 2, 0, 64], moves: true, keeps: 2, depths: [64, 32], heads: 1, ..DRAFTS },
+    Spec { lengths: &[2, 7], normalises: false, depths: [33, 7], pad: 3, keeps: 7, ..PLAIN },
 ];
 
 const FLOATS: [DType; 3] = [DType::F32, DType::F16, DType::BF16];
@@ -138,6 +153,7 @@ pub fn drawn(draw: &mut Draw<'_>) -> Case {
         across: draw.flag(),
         moves: draw.flag(),
         odd: draw.flag(),
+        keeps: draw.pick(&[0, 0, 1, 3]),
     };
     delta(dtype, spec, draw.flag())
 }
@@ -163,7 +179,7 @@ impl Spec {
     }
 
     fn slots(&self) -> usize {
-        self.lengths.len() * if self.moves { 2 } else { 1 } + 1
+        self.lengths.len() * self.keeps.max(1) * if self.moves { 2 } else { 1 } + 1
     }
 
     /// The pool as it lies in memory, with a head that is nobody's where there is a pad.
@@ -186,10 +202,47 @@ impl Spec {
         // Not in order.
         let from = count - 1 - sequence;
         let to = if self.moves { count + sequence } else { from };
+        if self.keeps > 0 {
+            return self.rows_of(sequence);
+        }
         match sequence {
             0 if self.odd => (Some(from), Some(to), false),
             1 | 2 if self.odd => (None, None, true),
             _ => (Some(from), Some(to), true),
+        }
+    }
+
+    /// The slot at a place of a row of those that a sequence reads or writes.
+    fn slot_at(&self, sequence: usize, place: usize, writes: bool) -> Option<usize> {
+        let count = self.lengths.len();
+        let is_none = self.odd && (sequence == 1 || sequence == 2 || sequence > 2 && place == 1);
+        let row = if writes && self.moves { count + sequence } else { count - 1 - sequence };
+        (!is_none).then_some(row * self.keeps + place)
+    }
+
+    /// At which place a sequence goes on, counted from 1.
+    fn accepted(&self, sequence: usize) -> i32 {
+        match sequence {
+            3 if self.odd => self.keeps as i32 + 1,
+            _ => (1 + sequence % self.keeps.max(1)) as i32,
+        }
+    }
+
+    /// [`Spec::slots_of`] where states are kept: the slot that is read, something to say that results are written, as there.
+    fn rows_of(&self, sequence: usize) -> (Option<usize>, Option<usize>, bool) {
+        let continues = !(self.odd && sequence == 0);
+        let place = self.accepted(sequence) as usize - 1;
+        let from = if place < self.keeps { self.slot_at(sequence, place, false) } else { None };
+        (from, if continues { from } else { Some(0) }, continues)
+    }
+
+    /// The slot that the state after a token of a sequence is written to.
+    fn written(&self, sequence: usize, token: usize) -> Option<usize> {
+        let is_last = token + 1 == self.lengths[sequence];
+        match (self.keeps, self.lengths[sequence] <= self.keeps) {
+            (0, _) => self.slots_of(sequence).1.filter(|_| is_last),
+            (_, true) => self.slot_at(sequence, token, true),
+            (_, false) => self.slot_at(sequence, 0, true).filter(|_| is_last),
         }
     }
 
@@ -207,6 +260,9 @@ impl Spec {
             (self.odd, " odd slots"),
         ];
         named.iter().filter(|(is_there, _)| *is_there).for_each(|(_, word)| name.push_str(word));
+        if self.keeps > 0 {
+            name += &format!(" keeps {}", self.keeps);
+        }
         name + if states { ": states" } else { ": out" }
     }
 
@@ -239,13 +295,31 @@ impl Spec {
             Some(*at as f64)
         }));
         let count = self.lengths.len();
-        let none = |sequence: usize| if sequence == 1 { -1.0 } else { self.slots() as f64 };
+        // Negative, behind the last, or, of rows, one that stands for none.
+        let none = |sequence: usize| match sequence {
+            1 => -1.0,
+            2 => self.slots() as f64,
+            _ => (self.slots() - 1) as f64,
+        };
         #[allow(clippy::type_complexity)] // It is said once.
         let slots = |of: fn((Option<usize>, Option<usize>, bool)) -> Option<usize>| {
             let number = |sequence| of(self.slots_of(sequence)).map_or(none(sequence), |slot| slot as f64);
             Array::new(&[count], DType::I32, (0..count).map(number).collect())
         };
-        let (from, to) = (slots(|(from, ..)| from), slots(|(_, to, _)| to));
+        let (from, to) = match self.keeps {
+            0 => (slots(|(from, ..)| from), slots(|(_, to, _)| to)),
+            places => {
+                let table = |writes: bool| {
+                    let all = (0..count).flat_map(|sequence| (0..places).map(move |place| (sequence, place)));
+                    let number = |(sequence, place)| {
+                        self.slot_at(sequence, place, writes).map_or(none(sequence), |slot| slot as f64)
+                    };
+                    Array::new(&[count, places], DType::I32, all.map(number).collect())
+                };
+                (table(false), table(true))
+            }
+        };
+        let accepted = (0..count).map(|sequence| self.accepted(sequence).into()).collect();
         let continues = (0..count).map(|sequence| f64::from(u8::from(self.slots_of(sequence).2))).collect();
         let mut pool = Array::random(&self.pool(), self.state, 6);
         for sequence in (0..count).filter(|&sequence| !self.slots_of(sequence).2) {
@@ -254,12 +328,13 @@ impl Spec {
             pool.values[self.at([slot, 0, 0, 0])] = f64::NAN;
         }
         let starts = Array::new(&[starts.len()], DType::I32, starts);
-        vec![rows, a, b, a_log, bias, starts, from, to, Array::new(&[count], DType::I32, continues), pool]
+        let [continues, accepted] = [continues, accepted].map(|told| Array::new(&[count], DType::I32, told));
+        vec![rows, a, b, a_log, bias, starts, from, to, continues, pool, accepted]
     }
 
     fn launch(&self, stream: &Stream, inputs: &[Tensor], pool: &Tensor, out: &Tensor) -> Result<(), Failure> {
-        let [rows, a, b, a_log, dt_bias, starts, from, to, continues, _] = inputs else {
-            return Err("ten inputs".into());
+        let [rows, a, b, a_log, dt_bias, starts, from, to, continues, _, accepted] = inputs else {
+            return Err("eleven inputs".into());
         };
         let (row, [keys, columns], tokens) = (self.row(), self.depths, self.tokens());
         let part = |number: usize, heads: usize, depth: usize| {
@@ -294,6 +369,8 @@ impl Spec {
             from: from.view(),
             to: to.view(),
             continues: self.odd.then(|| continues.view()),
+            accepted: (self.keeps > 0).then(|| accepted.view()),
+            pad: (self.keeps > 0).then_some(self.slots() as i32 - 1),
         };
         let mut out = out.with_layout(out.layout().slice(2, 0, columns, 1)?)?;
         Ok(delta_rule(stream, &read, &params, states, out.view_mut(), None)?)
@@ -309,7 +386,7 @@ const UNTOUCHED: f64 = 0.25;
 
 /// The output, then the pool: token after token, as the rule is written.
 fn oracle(spec: &Spec, inputs: &[Array]) -> [Vec<f64>; 2] {
-    let [rows, a, b, a_log, bias, ..] = inputs else { unreachable!("ten inputs are asked for below") };
+    let [rows, a, b, a_log, bias, ..] = inputs else { unreachable!("eleven inputs are asked for below") };
     let (row, [keys, columns], width) = (spec.row(), spec.depths, spec.depths[1] + spec.pad);
     let mut pool = inputs[9].values.clone();
     let mut out = vec![UNTOUCHED; spec.tokens() * spec.heads * width];
@@ -320,6 +397,7 @@ fn oracle(spec: &Spec, inputs: &[Array]) -> [Vec<f64>; 2] {
     let mut first = spec.pad;
     for (sequence, &length) in spec.lengths.iter().enumerate() {
         let (from, to, continues) = spec.slots_of(sequence);
+        let is_there = to.is_some();
         for head in 0..spec.heads {
             let key_head = head / (spec.heads / spec.key_heads);
             let place = |slot: usize, r: usize, c: usize| spec.at([slot, head, r, c]);
@@ -354,11 +432,11 @@ fn oracle(spec: &Spec, inputs: &[Array]) -> [Vec<f64>; 2] {
                     let u = beta * (v[c] - dot((0..keys).map(|r| (state[r][c], k[r]))));
                     (0..keys).for_each(|r| state[r][c] += k[r] * u);
                     let read = scale * dot((0..keys).map(|r| (state[r][c], q[r])));
-                    out[(token * spec.heads + head) * width + c] = if to.is_some() { read } else { 0.0 };
+                    out[(token * spec.heads + head) * width + c] = if is_there { read } else { 0.0 };
                 }
-            }
-            if let (Some(to), 1..) = (to, length) {
-                (0..keys).for_each(|r| (0..columns).for_each(|c| pool[place(to, r, c)] = state[r][c]));
+                if let (Some(to), true) = (spec.written(sequence, token - first), is_there) {
+                    (0..keys).for_each(|r| (0..columns).for_each(|c| pool[place(to, r, c)] = state[r][c]));
+                }
             }
         }
         first += length;

@@ -160,7 +160,8 @@ fn delta(device: &Device, of: [usize; 2], heads: usize) -> Outcome {
         starts: starts.view(),
         longest: of[1],
     };
-    let states = DeltaStates { pool: pool.view_mut(), from: slots.view(), to: slots.view(), continues: None };
+    let (pool, slots) = (pool.view_mut(), slots.view());
+    let states = DeltaStates { pool, from: slots, to: slots, continues: None, accepted: None, pad: None };
     let mut params = DeltaParams::default();
     params.normalises = true;
     Ok(delta_rule(device.stream(), &inputs, &params, states, out.view_mut(), None)?)

@@ -29,6 +29,10 @@ pub struct StateSequences {
     /// Of speculative decoding, how many tokens of each one's last forward were accepted, from 1 on, `[sequences]`: it goes on behind
     /// them. A sequence of any other number gives zeros, and leaves nothing behind, unless it begins.
     pub accepted: Option<Tensor<1, Int>>,
+    /// Slots for the state after each token, `[sequences, places]`, in place of `slots` for layers other than convolutions: they go on
+    /// with the one at the place that `accepted` counts to, with the first if it is not given. A slot that is none keeps nothing; of a
+    /// sequence with more tokens than places the last state alone is kept, at the first.
+    pub kept: Option<Tensor<2, Int>>,
     /// How many tokens each has had, `[sequences]`: states of a causal convolution are circles then. Not with `accepted`; others do not
     /// read it.
     pub lengths: Option<Tensor<1, Int>>,
@@ -39,7 +43,7 @@ pub struct StateSequences {
 impl StateSequences {
     /// Sequences that all go on, each behind its last token.
     pub fn new(starts: Tensor<1, Int>, slots: Tensor<1, Int>) -> StateSequences {
-        StateSequences { starts, slots, fresh: None, accepted: None, lengths: None, pad: None }
+        StateSequences { starts, slots, fresh: None, accepted: None, kept: None, lengths: None, pad: None }
     }
 
     fn told(&self) -> impl Iterator<Item = DispatchTensor> {
@@ -155,10 +159,10 @@ impl States<3> {
     /// Tokens of no sequence are zeros.
     ///
     /// # Panics
-    /// As [`States::causal_conv`]; of `accepted`.
+    /// As [`States::causal_conv`]; of `accepted` and `kept`.
     pub fn selective_scan(&mut self, inputs: ScanInputs, of: &StateSequences) -> Tensor<2> {
-        if of.accepted.is_some() {
-            refused("selective_scan", "accepted");
+        if of.accepted.is_some() || of.kept.is_some() {
+            refused("selective_scan", "accepted or kept");
         }
         let ScanInputs { x, dt, a, b, c, d, z, dt_bias, is_softplus } = inputs;
         let form = ScanForm {
@@ -184,12 +188,13 @@ impl States<3> {
 impl States<4> {
     /// The gated delta rule, token after token or, where a sequence may have more than 64 (`longest` is at least the tokens of the
     /// longest), in chunks: `S = e^g S`, `S = S + k (beta (v - Sᵀ k))ᵀ`, and each token reads `Sᵀ (scale q)`, `[tokens, heads,
-    /// channels]`. These states are `[slots, heads, key channels, channels]`, f32 or bf16. Tokens of no sequence are zeros.
+    /// channels]`. These states are `[slots, heads, key channels, channels]`, f32 or bf16. Tokens of no sequence are zeros. Where states
+    /// are kept after each token, it is one token after the other, and what comes of them is the bits of a call for each.
     ///
     /// # Shapes
     /// `q`, `k`: `[tokens, key heads, key channels]`; `v`: `[tokens, heads, channels]`, of as many heads or a multiple.
     /// # Panics
-    /// As [`States::causal_conv`]; of `accepted` and `pad`.
+    /// As [`States::causal_conv`]; of `accepted` without `kept`.
     pub fn delta_rule(
         &mut self,
         [q, k, v]: [Tensor<3>; 3],
@@ -198,8 +203,8 @@ impl States<4> {
         longest: usize,
         params: DeltaParams,
     ) -> Tensor<3> {
-        if of.accepted.is_some() || of.pad.is_some() {
-            refused("delta_rule", "accepted or pad");
+        if of.accepted.is_some() && of.kept.is_none() {
+            refused("delta_rule", "accepted without kept");
         }
         let makes_gates = matches!(gates, DeltaGates::Made(..));
         let gates = match gates {
@@ -210,8 +215,20 @@ impl States<4> {
             }
         };
         let continues = of.fresh.clone().map(|fresh| fresh.equal_elem(0).int().into_dispatch());
-        let form = DeltaForm { makes_gates, bound: None, moves: false, has_continues: continues.is_some() };
-        let others = [q, k, v].into_iter().map(Tensor::into_dispatch).chain(gates).chain(of.told()).chain(continues);
+        let form = DeltaForm {
+            makes_gates,
+            has_continues: continues.is_some(),
+            has_accepted: of.accepted.is_some(),
+            pad: of.pad,
+            ..DeltaForm::default()
+        };
+        let slots = match &of.kept {
+            Some(kept) => kept.clone().into_dispatch(),
+            None => of.slots.clone().into_dispatch(),
+        };
+        let told = [of.starts.clone().into_dispatch(), slots].into_iter().chain(continues);
+        let told = told.chain(of.accepted.clone().map(Tensor::into_dispatch));
+        let others = [q, k, v].into_iter().map(Tensor::into_dispatch).chain(gates).chain(told);
         Tensor::from_dispatch(self.change(operators::delta_rule(form, params, longest), others))
     }
 }

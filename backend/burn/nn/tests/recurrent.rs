@@ -219,6 +219,42 @@ fn the_delta_rule_goes_on_where_it_was() {
 }
 
 #[test]
+fn the_delta_rule_goes_on_behind_accepted_tokens() {
+    let device = rocm();
+    let ([q, k, v], pool) = of_rule(&device);
+    let gates = |from: usize, tokens: usize| {
+        let of = |seed| numbers::<2>([TOKENS, 2], seed, DType::F32, &device).narrow(0, from, tokens);
+        let by_row = of(5).abs().neg().reshape([tokens, 2, 1]).repeat_dim(2, 8);
+        DeltaGates::ByRow(by_row, sigmoid(of(6)))
+    };
+    let run = |states: &mut States<4>, from: usize, tokens: usize, of: &StateSequences| {
+        let qkv = [&q, &k, &v].map(|x| x.clone().narrow(0, from, tokens));
+        values(states.delta_rule(qkv, gates(from, tokens), of, tokens, DeltaParams::default()))
+    };
+    // One token after the other, in slot 2.
+    let mut one_by_one = States::of(pool.clone()).unwrap();
+    let each = StateSequences::new(ints(&[0, 1]), ints(&[2]));
+    let all: Vec<_> = (0..5).map(|token| run(&mut one_by_one, token, 1, &each)).collect();
+    // Three tokens, of which two are accepted, and three more.
+    let table = |slots: &[i64]| -> Option<Tensor<2, Int>> { Some(ints(slots).reshape([1, slots.len()])) };
+    let mut states = States::of(pool).unwrap();
+    let of = StateSequences::new(ints(&[0, 3]), ints(&[7]));
+    let first = StateSequences { kept: table(&[2, 0, 1]), ..of.clone() };
+    assert_eq!(run(&mut states, 0, 3, &first), all[..3].concat());
+    let second = StateSequences { accepted: Some(ints(&[2])), ..first };
+    assert_eq!(run(&mut states, 2, 3, &second), all[2..].concat());
+    let last = states.tensor().narrow(0, 1, 1).into_data();
+    last.assert_eq(&one_by_one.tensor().narrow(0, 2, 1).into_data(), true);
+    // A place that is not there, and a slot that stands for none.
+    let before = states.tensor().into_data();
+    let beyond = StateSequences { accepted: Some(ints(&[4])), ..second.clone() };
+    for of in [beyond, StateSequences { pad: Some(0), ..second }] {
+        assert!(run(&mut states, 2, 3, &of).iter().all(|&y| y == 0.0));
+        states.tensor().into_data().assert_eq(&before, true);
+    }
+}
+
+#[test]
 fn a_sequence_of_no_slot_leaves_nothing_behind() {
     let device = rocm();
     let (qkv, pool) = of_rule(&device);
@@ -255,6 +291,16 @@ fn what_does_not_fit_is_told_by_name() {
         let both = StateSequences { lengths: Some(ints(&[1, 1])), ..accepted() };
         states().causal_conv(x(), Tensor::zeros([6, 4], &device), None, &both, false)
     });
+    let (qkv, pool) = of_rule(&device);
+    let rule = |of: StateSequences| {
+        let gates = DeltaGates::Given(Tensor::zeros([TOKENS, 2], &device), Tensor::ones([TOKENS, 2], &device));
+        let y = States::of(pool.clone()).unwrap().delta_rule(qkv.clone(), gates, &of, 5, DeltaParams::default());
+        y.reshape([TOKENS, 64])
+    };
+    told("accepted without kept", &|| rule(accepted()));
+    let table = |rows: usize| Some(Tensor::<2, Int>::zeros([rows, 2], &device));
+    told("from must be [2, 2]", &|| rule(StateSequences { kept: table(3), ..sequences() }));
+    told("accepted must be [2]", &|| rule(StateSequences { kept: table(2), ..accepted() }));
     told("state", &|| {
         let mut few = States::<3>::new([3, 5, 3], DType::F32, &device).unwrap();
         few.causal_conv(x(), Tensor::zeros([6, 4], &device), None, &sequences(), false)

@@ -109,7 +109,8 @@ impl Fixture {
             starts: starts_there.view(),
             longest: self.longest,
         };
-        let states = DeltaStates { pool: pool.view_mut(), from: slots.view(), to: slots.view(), continues: None };
+        let (pool, slots) = (pool.view_mut(), slots.view());
+        let states = DeltaStates { pool, from: slots, to: slots, continues: None, accepted: None, pad: None };
         let mut out = Tensor::empty(&self.device, &[tokens, HEADS, CHANNELS], self.dtype).unwrap();
         let (before, blocks) = (self.device.launches(), self.device.memory().blocks);
         let params = DeltaParams { normalises: true, ..DeltaParams::default() };
@@ -167,6 +168,108 @@ fn tokens_may_come_in_any_number_of_launches() {
     assert_eq!(state(&parts, LONG.slot), state(&pool, LONG.slot));
 }
 
+/// A call of one sequence from its token `first` on, with rows of slots; what it gives.
+fn with_rows_of_slots(
+    fixture: &Fixture,
+    sequence: Sequence,
+    first: usize,
+    [from, to, accepted]: [&[i32]; 3],
+    pool: &mut Tensor,
+) -> Vec<f64> {
+    let all = Fixture::rows(&sequence, first);
+    let tokens = sequence.tokens;
+    let shapes: [&[usize]; 5] = [
+        &[tokens, KEY_HEADS, KEYS],
+        &[tokens, KEY_HEADS, KEYS],
+        &[tokens, HEADS, CHANNELS],
+        &[tokens, HEADS],
+        &[tokens, HEADS],
+    ];
+    let [q, k, v, g, beta] = std::array::from_fn(|part| {
+        let dtype = if part < 3 { fixture.dtype } else { DType::F32 };
+        tensor(&fixture.device, shapes[part], dtype, &all[part], Lie::Plain)
+    });
+    let row = |slots: &[i32]| {
+        let layout = Layout::contiguous(&[1, slots.len()]).unwrap();
+        fixture.integers(slots).with_layout(layout).unwrap()
+    };
+    let (starts, from, to) = (fixture.integers(&[0, tokens as i32]), row(from), row(to));
+    let accepted = fixture.integers(accepted);
+    let gates = DeltaGates::Given { g: g.view(), beta: beta.view() };
+    let (q, k, v, starts) = (q.view(), k.view(), v.view(), starts.view());
+    let inputs = DeltaInputs { q, k, v, gates, starts, longest: fixture.longest };
+    let accepted = Some(accepted.view());
+    let (from, to, pool) = (from.view(), to.view(), pool.view_mut());
+    let states = DeltaStates { pool, from, to, continues: None, accepted, pad: Some(2) };
+    let mut out = Tensor::empty(&fixture.device, &[tokens, HEADS, CHANNELS], fixture.dtype).unwrap();
+    let params = DeltaParams { normalises: true, ..DeltaParams::default() };
+    delta_rule(fixture.device.stream(), &inputs, &params, states, out.view_mut(), None).unwrap();
+    read(&out)
+}
+
+#[test]
+fn kept_states_have_the_bits_of_tokens_one_by_one() {
+    // States of 16 bits are rounded after each token either way.
+    for (fixture, dtype) in [(Fixture::steps(), DType::F32), (Fixture::steps(), DType::BF16)] {
+        let pool = || family::cast(fixture.device.stream(), fixture.pool().view(), dtype).unwrap();
+        let mut one_by_one = pool();
+        let mut after = Vec::new();
+        let all: Vec<Vec<f64>> = (0..7)
+            .map(|token| {
+                let out = fixture.run(&[(Sequence { tokens: 1, ..LONG }, token)], &mut one_by_one).remove(0);
+                after.push(state(&one_by_one, LONG.slot));
+                out
+            })
+            .collect();
+        // Three tokens, whose states stay apart from the one that is read; two are accepted; then three more in their place.
+        let mut kept = pool();
+        let first = Sequence { tokens: 3, ..LONG };
+        let got = with_rows_of_slots(&fixture, first, 0, [&[3], &[1, 0, 4], &[1]], &mut kept);
+        assert_eq!(got, all[..3].concat(), "{dtype}");
+        for (slot, token) in [(1, 0), (0, 1), (4, 2)] {
+            assert_eq!(state(&kept, slot), after[token], "{dtype} slot {slot}");
+        }
+        assert_eq!(state(&kept, 3), state(&pool(), 3), "{dtype}: what was read");
+        let slots: &[i32] = &[1, 0, 4];
+        let got = with_rows_of_slots(&fixture, first, 2, [slots, slots, &[2]], &mut kept);
+        assert_eq!(got, all[2..5].concat(), "{dtype}");
+        for (slot, token) in [(1, 2), (0, 3), (4, 4)] {
+            assert_eq!(state(&kept, slot), after[token], "{dtype} slot {slot}");
+        }
+        // Slots that are none keep nothing, and change nothing.
+        let got =
+            with_rows_of_slots(&fixture, Sequence { tokens: 2, ..LONG }, 5, [slots, &[-1, 3, 4], &[3]], &mut kept);
+        assert_eq!(got, all[5..].concat(), "{dtype}");
+        assert_eq!(state(&kept, 3), after[6], "{dtype}");
+        assert_eq!(state(&kept, 4), after[4], "{dtype}");
+        // More tokens than places: the last one's state, at the first place.
+        let mut longer = pool();
+        let got =
+            with_rows_of_slots(&fixture, Sequence { tokens: 7, ..LONG }, 0, [&[3], &[1, 0, 4], &[1]], &mut longer);
+        if dtype == DType::F32 {
+            assert_eq!(got, all.concat());
+            assert_eq!(state(&longer, 1), after[6]);
+        }
+        for slot in [0, 3, 4] {
+            assert_eq!(state(&longer, slot), state(&pool(), slot), "{dtype} slot {slot}");
+        }
+    }
+}
+
+#[test]
+fn a_place_that_is_not_there_gives_zeros() {
+    let fixture = Fixture::steps();
+    let sequence = Sequence { tokens: 2, ..LONG };
+    // Places before the first and behind the last; slots that are none: negative, behind the pool, for padding.
+    let places = [0, 4, -1, i32::MIN, i32::MAX].map(|accepted| ([0, 1, 3], accepted));
+    for (slots, accepted) in places.into_iter().chain([([0, -1, 3], 2), ([5, 1, 0], 1), ([0, 1, 2], 3)]) {
+        let mut pool = fixture.pool();
+        let got = with_rows_of_slots(&fixture, sequence, 0, [&slots, &[0, 1, 3], &[accepted]], &mut pool);
+        assert!(got.iter().all(|&x| x == 0.0), "{slots:?} {accepted}");
+        assert_eq!(read(&pool), read(&fixture.pool()), "{slots:?} {accepted}");
+    }
+}
+
 #[test]
 fn sequences_longer_than_told_are_right_too() {
     let mut fixture = Fixture { longest: 300, ..Fixture::chunks() };
@@ -188,7 +291,8 @@ fn starts_that_make_no_sense_stay_inside() {
         let (mut pool, starts) = (make(&[3, 1, 8, 8]), fixture.integers(&starts));
         let gates = DeltaGates::Given { g: gate.view(), beta: gate.view() };
         let inputs = DeltaInputs { q: q.view(), k: q.view(), v: v.view(), gates, starts: starts.view(), longest: 1 };
-        let states = DeltaStates { pool: pool.view_mut(), from: slots.view(), to: slots.view(), continues: None };
+        let (pool, slots) = (pool.view_mut(), slots.view());
+        let states = DeltaStates { pool, from: slots, to: slots, continues: None, accepted: None, pad: None };
         let mut out = make(&[4, 1, 8]);
         let stream = fixture.device.stream();
         delta_rule(stream, &inputs, &DeltaParams::default(), states, out.view_mut(), None).unwrap();
@@ -210,6 +314,7 @@ struct Arguments {
     from: Tensor,
     to: Tensor,
     continues: Tensor,
+    accepted: Option<Tensor>,
     pool: Tensor,
     out: Tensor,
     longest: usize,
@@ -238,6 +343,7 @@ fn wrong_arguments_are_refused() {
         from: i32s(2),
         to: i32s(2),
         continues: i32s(2),
+        accepted: None,
         pool: f32s(&[3, 4, 16, 8]),
         out: f32s(&[6, 4, 8]),
         longest: 6,
@@ -264,7 +370,8 @@ fn wrong_arguments_are_refused() {
         };
         let continues = Some(of.continues.view());
         let workspace = of.workspace.as_mut().map(Tensor::view_mut);
-        let states = DeltaStates { pool: of.pool.view_mut(), from: of.from.view(), to: of.to.view(), continues };
+        let (from, to, accepted) = (of.from.view(), of.to.view(), of.accepted.as_ref().map(Tensor::view));
+        let states = DeltaStates { pool: of.pool.view_mut(), from, to, continues, accepted, pad: None };
         delta_rule(device.stream(), &inputs, &DeltaParams::default(), states, of.out.view_mut(), workspace)
     };
     call(plain()).unwrap();
@@ -303,6 +410,14 @@ fn wrong_arguments_are_refused() {
     refused(Arguments { from: i32s(3), ..plain() }, "from must be [2]");
     refused(Arguments { to: i32s(1), ..plain() }, "to must be [2]");
     refused(Arguments { continues: i32s(4), ..plain() }, "continues must be [2]");
+    let i32s_of = |shape: &[usize]| make(shape, DType::I32);
+    call(Arguments { from: i32s_of(&[2, 3]), to: i32s_of(&[2, 4]), accepted: Some(i32s(2)), ..plain() }).unwrap();
+    refused(Arguments { accepted: Some(i32s(3)), ..plain() }, "accepted must be [2]");
+    refused(Arguments { accepted: Some(make(&[2], DType::U32)), ..plain() }, "accepted must be of [I32]");
+    refused(Arguments { from: i32s_of(&[3, 2]), ..plain() }, "from must be [2, 2]");
+    refused(Arguments { to: i32s_of(&[2, 0]), ..plain() }, "to must be rows of at least a slot");
+    let apart = Layout::strided(&[2, 2], &[1, 2], 0).unwrap();
+    refused(Arguments { to: i32s_of(&[2, 2]).with_layout(apart).unwrap(), ..plain() }, "to must be rows");
     refused(Arguments { pool: f32s(&[3, 4, 8, 16]), ..plain() }, "pool must be [3, 4, 16, 8]");
     refused(Arguments { pool: make(&[3, 4, 16, 8], DType::F16), ..plain() }, "pool must be of");
     let halves = |workspace: Tensor| Arguments {
