@@ -42,8 +42,9 @@ pub fn run(arguments: &Arguments) -> Result<(), Box<dyn std::error::Error>> {
 
     let device = RocmDevice::default();
     let opened = device.open()?;
-    // With a pack no compiler is needed.
-    if !rocfire_hal::compile::is_packed(opened.arch(), opened.config()) {
+    // NVIDIA's kernels are compiled by its own library, and with a pack no compiler is needed.
+    let is_amd = opened.arch().info().vendor == rocfire_arch::Vendor::Amd;
+    if is_amd && !rocfire_hal::compile::is_packed(opened.arch(), opened.config()) {
         crate::install::ensure(crate::install::Need::Compiler, arguments.no_install)?;
     }
     crate::progress::show_compiles(None);
