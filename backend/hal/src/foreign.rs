@@ -6,7 +6,9 @@
 //! that is not used still serves. Libraries are never closed: their threads outlive whoever would close them.
 
 use std::ffi::{CStr, c_char, c_int, c_void};
-use std::path::{Path, PathBuf};
+#[cfg(feature = "hip")]
+use std::path::Path;
+use std::path::PathBuf;
 
 use crate::{Error, Result};
 
@@ -72,6 +74,7 @@ impl Library {
     }
 
     /// The folder it was opened from, where that was said.
+    #[cfg(feature = "hip")]
     pub fn folder(&self) -> Option<&Path> {
         Path::new(&self.path).parent().filter(|folder| !folder.as_os_str().is_empty())
     }

@@ -1,4 +1,6 @@
 #![doc = include_str!("../README.md")]
+// What only the drivers of cards call and construct.
+#![cfg_attr(not(any(feature = "hip", feature = "cuda")), allow(dead_code))]
 //!
 //! # What there is
 //!

@@ -154,10 +154,10 @@ pub(crate) enum Collectives<'a> {
         library: &'static std::result::Result<library::Library, String>,
         context: &'a std::sync::Arc<dyn crate::vendor::Context>,
     },
-    /// Keeps the lifetime used in a build without libraries.
+    /// Keeps the lifetime used in a build without libraries. There is no value of it, so that no `match` has to name it.
     #[cfg(not(any(feature = "hip", feature = "cuda")))]
     #[allow(dead_code, reason = "nobody makes it")]
-    Never(&'a std::convert::Infallible),
+    Never(std::convert::Infallible, std::marker::PhantomData<&'a ()>),
 }
 
 #[cfg(any(feature = "hip", feature = "cuda"))]
