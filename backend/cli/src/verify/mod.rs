@@ -123,6 +123,14 @@ pub fn run(arguments: &Arguments) -> Result<(), Box<dyn std::error::Error>> {
         let next = ["fmt", "--manifest-path", NEXT, "--all", "--check"];
         stage("format", &mut || cargo(&["fmt", "--all", "--check"], &[]) && cargo(&next, &[]));
         stage("clippy", &mut || cargo(&["clippy", "--all-targets", "--", "-D", "warnings"], &[]));
+        stage("hal for one driver", &mut || {
+            let one = |driver| {
+                let words =
+                    format!("clippy --package rocfire-hal --no-default-features --features {driver} -- -D warnings");
+                cargo(&words.split(' ').collect::<Vec<_>>(), &[])
+            };
+            ["hip", "cuda", "emulated"].into_iter().all(one)
+        });
         stage("tests", &mut || tests(&["test", "--no-fail-fast", "--", "--show-output"], &[], &mut counts));
         // What the adapters make of programs, once more with every check of the emulator: the cases run launchers alone.
         let checked = ["test", "--no-fail-fast", "--test", "ops"];

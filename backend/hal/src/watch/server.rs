@@ -77,8 +77,14 @@ fn bystander() -> rocfire_emulator::Bystander {
     rocfire_emulator::Bystander::new()
 }
 
+/// Without an emulator nobody asks.
 #[cfg(not(feature = "emulated"))]
-fn bystander() {}
+struct Bystander;
+
+#[cfg(not(feature = "emulated"))]
+fn bystander() -> Bystander {
+    Bystander
+}
 
 fn answer(mut stream: UnixStream) {
     let devices: Vec<Device> = lock(&DEVICES).iter().filter_map(Weak::upgrade).map(Device::from_inner).collect();
