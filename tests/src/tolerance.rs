@@ -86,7 +86,7 @@ impl Distance {
 }
 
 /// How many inputs nearby [`Distance::of_terms`] looks at.
-const PATTERNS: u64 = 9;
+pub(crate) const PATTERNS: u64 = 9;
 
 fn share(error: f64, size: f64) -> f64 {
     if error == 0.0 { 0.0 } else { error / size.max(f64::MIN_POSITIVE) }

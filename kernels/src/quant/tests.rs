@@ -1,7 +1,8 @@
 use half::{bf16, f16};
-use rocfire_hal::{DType, Device, Tensor};
+use rocfire_hal::{DType, Device, Tensor, ViewMut};
 
 use super::*;
+use crate::gemm::GemmGroups;
 use crate::testing::{Lie, Numbers, coordinates, device, read, tensor};
 
 mod activations;
@@ -372,4 +373,36 @@ fn what_does_not_fit_is_named() {
     let words = upload(&device, &[2, 8], DType::U8, &[0u8; 16]);
     let error = dequantise(stream, words.view(), &CodeLayout::bytes(Format::I8), None, whole.view_mut()).unwrap_err();
     assert!(error.to_string().contains("i32"), "{error}");
+}
+
+fn counted(device: &Device, values: &[i32]) -> Tensor {
+    upload(device, &[values.len()], DType::I32, values)
+}
+
+fn values(rows: usize, k: usize) -> Vec<f64> {
+    (0..rows * k).map(|at| ((at * 37 % 101) as f64 - 50.0) / 64.0).collect()
+}
+
+/// Grouped products of three rows of ones by two matrices, columns of which add up to `one` and to twice that: bounds and choices
+/// outside of what there is.
+fn assert_held_inside(
+    device: &Device,
+    n: usize,
+    one: f64,
+    multiply: impl Fn(&GemmGroups<'_>, ViewMut<'_>) -> crate::Result<()>,
+) {
+    let product = |bounds: &[i32], order: Option<&[i32]>| {
+        let mut c = tensor(device, &[3, n], DType::F16, &vec![-1.0; 3 * n], Lie::Plain);
+        let (bounds, order) = (counted(device, bounds), order.map(|order| counted(device, order)));
+        let groups = match &order {
+            Some(order) => GemmGroups::Choices { offsets: bounds.view(), order: order.view(), each: 2 },
+            None => GemmGroups::Offsets(bounds.view()),
+        };
+        multiply(&groups, c.view_mut()).unwrap();
+        read(&c).chunks(n).map(|row| row[0]).collect::<Vec<_>>()
+    };
+    assert_eq!(product(&[0, 1, i32::MAX], None), [one, 2.0 * one, 2.0 * one]);
+    assert_eq!(product(&[0, 2, -7], None), [one, one, 2.0 * one], "an end of 2^32 - 7 is the last row's");
+    assert_eq!(product(&[2, 1, 2], None), [-1.0, 2.0 * one, -1.0], "rows of no group are left as they are");
+    assert_eq!(product(&[0, 1, 3], Some(&[-1, 0, i32::MAX])), [one, 2.0 * one, 2.0 * one]);
 }

@@ -1,11 +1,10 @@
 //! Groups of rows by matrices in blocks of GGUF: every type, few rows and many, by offsets, counts and choices of rows.
 
 use rocfire_hal::{DType, Stream, Tensor};
-use rocfire_kernels::gemm::GemmGroups;
 use rocfire_kernels::quant::{Gguf, GgufMatrices, gguf_matmul_grouped};
 
 use super::drawn::{Draw, forever};
-use super::grouped_codes::By;
+use super::grouped_codes::{By, GroupRows};
 use super::{Call, Case, Failure};
 use crate::data::{Array, Placement};
 use crate::oracle::dot;
@@ -177,41 +176,22 @@ fn weight(kind: Gguf, block: &[u8], at: usize) -> f64 {
 
 /// The product; what is no group's is not written: there the case has zeros from before.
 fn coded(([dtype, output], rows, [n, k], (kind, behind), by, a_placement): Row) -> Case {
-    let (count, total) = (rows.len(), rows.iter().sum::<usize>());
-    let each = rows.iter().copied().max().unwrap_or(0) + 1;
+    let (count, grouped) = (rows.len(), GroupRows { of: rows, by });
     let (in_line, apart) = (k / kind.weights(), k / kind.weights() + behind);
     let blocks: Vec<u8> = (0..count * n * apart).flat_map(|seed| block(kind, seed)).collect();
     let bytes: Vec<f64> = blocks.iter().map(|&byte| f64::from(byte)).collect();
     let launch = move |stream: &Stream, inputs: &[Tensor], outputs: &mut [Tensor]| -> Result<(), Failure> {
         let [a, blocks, bounds, order] = inputs else { return Err("four inputs".into()) };
         rocfire_fusion::eager::fill(outputs[0].view_mut(), rocfire_fusion::Scalar::Int(0))?;
-        let groups = match by {
-            By::Offsets => GemmGroups::Offsets(bounds.view()),
-            By::Counts => GemmGroups::Counts(bounds.view()),
-            By::Choices(each) => GemmGroups::Choices { offsets: bounds.view(), order: order.view(), each },
-        };
+        let groups = grouped.groups(bounds, order);
         let lies = blocks.layout().slice(2, 0, in_line * kind.bytes(), 1)?;
         let matrices = GgufMatrices { blocks: blocks.view().with_layout(lies)?, kind };
         Ok(gguf_matmul_grouped(stream, a.view(), &matrices, &groups, outputs[0].view_mut())?)
     };
-    // A row before the first group and two behind the last belong to none.
-    let lines = match by {
-        By::Counts => vec![count, each],
-        _ => vec![total + 3],
-    };
-    let places: usize = lines.iter().product();
-    let start = move |group: usize| match by {
-        By::Counts => group * each,
-        _ => 1 + rows[..group].iter().sum::<usize>(),
-    };
-    let (tokens, chosen) = match by {
-        By::Choices(each) => (places.div_ceil(each), each),
-        _ => (places, 1),
-    };
     let oracle = move |inputs: &[Array]| {
         let (a, order) = (&inputs[0].values, &inputs[3].values);
-        let mut c = vec![0.0; places * n];
-        for (group, &rows) in rows.iter().enumerate() {
+        let mut c = vec![0.0; grouped.places() * n];
+        for group in 0..grouped.of.len() {
             for column in 0..n {
                 let weights: Vec<f64> = (0..k)
                     .map(|at| {
@@ -220,34 +200,24 @@ fn coded(([dtype, output], rows, [n, k], (kind, behind), by, a_placement): Row) 
                         weight(kind, block, at % kind.weights())
                     })
                     .collect();
-                for place in start(group)..start(group) + rows {
-                    let row = if matches!(by, By::Choices(_)) { order[place] as usize / chosen } else { place };
-                    let row = row.min(tokens - 1);
+                for place in grouped.places_of(group) {
+                    let row = grouped.row_of(order, place);
                     c[place * n + column] = dot((0..k).map(|at| (a[row * k + at], weights[at])));
                 }
             }
         }
         vec![c]
     };
-    let bounds: Vec<f64> = match by {
-        By::Counts => rows.iter().map(|&rows| rows as f64).collect(),
-        _ => (0..=count).map(|group| start(group) as f64).collect(),
-    };
-    // The places in a turn that meets all, and one choice that there is not.
-    let choice = |place: usize| if place == 2 { (tokens * chosen + 5) as f64 } else { (place * 7 % places) as f64 };
-    let of_a = if matches!(by, By::Counts) { vec![count, each, k] } else { vec![tokens, k] };
+    let [bounds, order] = grouped.told();
     let inputs = vec![
-        (Array::random(&of_a, dtype, 1), a_placement),
+        (Array::random(&grouped.shape_of_a(k), dtype, 1), a_placement),
         (Array::new(&[count, n, apart * kind.bytes()], DType::U8, bytes), CONTIGUOUS),
-        (Array::new(&[bounds.len()], DType::I32, bounds), CONTIGUOUS),
-        (Array::new(&[places], DType::I32, (0..places).map(choice).collect()), CONTIGUOUS),
+        bounds,
+        order,
     ];
-    let name = match count {
-        0..10 => rows.iter().map(usize::to_string).collect::<Vec<_>>().join("+"),
-        _ => format!("{total} of {count}"),
-    };
+    let name = grouped.name();
     let size = format!("{name} x {n} x {k} {by:?} {kind:?} {behind} {output} {a_placement:?}");
-    let output = (([&lines[..], &[n]]).concat(), output);
+    let output = ([&grouped.lines()[..], &[n]].concat(), output);
     let call = Call { inputs, outputs: vec![output], launch, oracle };
-    Case::new("gguf_matmul_grouped", dtype, size, 2.0 * (total * n * k) as f64, call).summing(k)
+    Case::new("gguf_matmul_grouped", dtype, size, 2.0 * (grouped.total() * n * k) as f64, call).summing(k)
 }

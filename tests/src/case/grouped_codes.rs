@@ -30,6 +30,99 @@ pub(super) enum By {
     Choices(usize),
 }
 
+/// Rows of groups in C, and how they are told: a row before the first group and two behind the last belong to none.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct GroupRows {
+    pub of: &'static [usize],
+    pub by: By,
+}
+
+impl GroupRows {
+    pub fn total(&self) -> usize {
+        self.of.iter().sum()
+    }
+
+    /// Lines of a group that is counted.
+    fn each(&self) -> usize {
+        self.of.iter().copied().max().unwrap_or(0) + 1
+    }
+
+    /// C's extents but for its columns.
+    pub fn lines(&self) -> Vec<usize> {
+        match self.by {
+            By::Counts => vec![self.of.len(), self.each()],
+            _ => vec![self.total() + 3],
+        }
+    }
+
+    /// Rows of C.
+    pub fn places(&self) -> usize {
+        self.lines().iter().product()
+    }
+
+    /// The rows of C that are a group's.
+    pub fn places_of(&self, group: usize) -> std::ops::Range<usize> {
+        let start = match self.by {
+            By::Counts => group * self.each(),
+            _ => 1 + self.of[..group].iter().sum::<usize>(),
+        };
+        start..start + self.of[group]
+    }
+
+    /// Rows of A, and how often each is chosen.
+    fn tokens(&self) -> [usize; 2] {
+        match self.by {
+            By::Choices(each) => [self.places().div_ceil(each), each],
+            _ => [self.places(), 1],
+        }
+    }
+
+    /// The row of A that a row of C is the product of, by the places that are chosen.
+    pub fn row_of(&self, order: &[f64], place: usize) -> usize {
+        let [tokens, chosen] = self.tokens();
+        let row = if matches!(self.by, By::Choices(_)) { order[place] as usize / chosen } else { place };
+        row.min(tokens - 1)
+    }
+
+    pub fn shape_of_a(&self, k: usize) -> Vec<usize> {
+        match self.by {
+            By::Counts => vec![self.of.len(), self.each(), k],
+            _ => vec![self.tokens()[0], k],
+        }
+    }
+
+    /// Bounds, and the places in a turn that meets all, with one choice that there is not.
+    pub fn told(&self) -> [(Array, Placement); 2] {
+        let bounds: Vec<f64> = match self.by {
+            By::Counts => self.of.iter().map(|&rows| rows as f64).collect(),
+            _ => std::iter::once(1)
+                .chain((0..self.of.len()).map(|group| self.places_of(group).end))
+                .map(|at| at as f64)
+                .collect(),
+        };
+        let ([tokens, chosen], places) = (self.tokens(), self.places());
+        let choice = |place: usize| if place == 2 { (tokens * chosen + 5) as f64 } else { (place * 7 % places) as f64 };
+        let whole = |values: Vec<f64>| (Array::new(&[values.len()], DType::I32, values), CONTIGUOUS);
+        [whole(bounds), whole((0..places).map(choice).collect())]
+    }
+
+    /// The groups by what [`GroupRows::told`] gives.
+    pub fn groups<'a>(&self, bounds: &'a Tensor, order: &'a Tensor) -> GemmGroups<'a> {
+        match self.by {
+            By::Offsets => GemmGroups::Offsets(bounds.view()),
+            By::Counts => GemmGroups::Counts(bounds.view()),
+            By::Choices(each) => GemmGroups::Choices { offsets: bounds.view(), order: order.view(), each },
+        }
+    }
+
+    pub fn name(&self) -> String {
+        match self.of.len() {
+            0..10 => self.of.iter().map(usize::to_string).collect::<Vec<_>>().join("+"),
+            count => format!("{} of {count}", self.total()),
+        }
+    }
+}
+
 const CONTIGUOUS: Placement = Placement::Contiguous;
 const ALONG_K: Placement = Placement::Transposed;
 
@@ -221,8 +314,7 @@ pub(super) fn number(format: Format, code: u32) -> Option<f64> {
 /// The product; what is no group's is not written: there the case has zeros from before.
 fn coded((dtype, rows, [n, k], codes, by, a_placement): Row) -> Case {
     let Codes { format, axis, placement, block, kind } = codes;
-    let (count, total) = (rows.len(), rows.iter().sum::<usize>());
-    let each = rows.iter().copied().max().unwrap_or(0) + 1;
+    let (count, grouped) = (rows.len(), GroupRows { of: rows, by });
     let layout = match axis {
         Some(axis) => CodeLayout::packed(format, axis + 1, [k, n][axis]),
         None => CodeLayout::bytes(format),
@@ -265,38 +357,19 @@ fn coded((dtype, rows, [n, k], codes, by, a_placement): Row) -> Case {
     let launch = move |stream: &Stream, inputs: &[Tensor], outputs: &mut [Tensor]| -> Result<(), Failure> {
         let [a, words, scales, bounds, order] = inputs else { return Err("five inputs".into()) };
         rocfire_fusion::eager::fill(outputs[0].view_mut(), rocfire_fusion::Scalar::Int(0))?;
-        let groups = match by {
-            By::Offsets => GemmGroups::Offsets(bounds.view()),
-            By::Counts => GemmGroups::Counts(bounds.view()),
-            By::Choices(each) => GemmGroups::Choices { offsets: bounds.view(), order: order.view(), each },
-        };
+        let groups = grouped.groups(bounds, order);
         let block = block.map(|[of_k, of_n]| [1, of_k, of_n]);
         let block = block.as_ref().map_or(&[][..], |block| &block[..]);
         let scales = Scales { view: scales.view(), kind, block, global: None };
         let matrix = CodedMatrix { words: words.view(), layout: &layout, scales: Some(&scales) };
         Ok(q_matmul_grouped(stream, a.view(), &matrix, &groups, outputs[0].view_mut())?)
     };
-    // A row before the first group and two behind the last belong to none.
-    let lines = match by {
-        By::Counts => vec![count, each],
-        _ => vec![total + 3],
-    };
-    let places: usize = lines.iter().product();
-    let start = move |group: usize| match by {
-        By::Counts => group * each,
-        _ => 1 + rows[..group].iter().sum::<usize>(),
-    };
-    let (tokens, chosen) = match by {
-        By::Choices(each) => (places.div_ceil(each), each),
-        _ => (places, 1),
-    };
     let oracle = move |inputs: &[Array]| {
         let (a, order) = (&inputs[0].values, &inputs[4].values);
-        let mut c = vec![0.0; places * n];
-        for (group, &rows) in rows.iter().enumerate() {
-            for place in start(group)..start(group) + rows {
-                let row = if matches!(by, By::Choices(_)) { order[place] as usize / chosen } else { place };
-                let row = row.min(tokens - 1);
+        let mut c = vec![0.0; grouped.places() * n];
+        for group in 0..grouped.of.len() {
+            for place in grouped.places_of(group) {
+                let row = grouped.row_of(order, place);
                 for column in 0..n {
                     c[place * n + column] = dot((0..k).map(|at| (a[row * k + at], weight(group, at, column))));
                 }
@@ -304,27 +377,18 @@ fn coded((dtype, rows, [n, k], codes, by, a_placement): Row) -> Case {
         }
         vec![c]
     };
-    let bounds: Vec<f64> = match by {
-        By::Counts => rows.iter().map(|&rows| rows as f64).collect(),
-        _ => (0..=count).map(|group| start(group) as f64).collect(),
-    };
-    // The places in a turn that meets all, and one choice that there is not.
-    let choice = |place: usize| if place == 2 { (tokens * chosen + 5) as f64 } else { (place * 7 % places) as f64 };
-    let of_a = if matches!(by, By::Counts) { vec![count, each, k] } else { vec![tokens, k] };
+    let [bounds, order] = grouped.told();
     let inputs = vec![
-        (Array::random(&of_a, dtype, 1), a_placement),
+        (Array::random(&grouped.shape_of_a(k), dtype, 1), a_placement),
         (Array::new(&extents, word, words), placement),
         (Array::new(&grid, kind.dtype(), scales), CONTIGUOUS),
-        (Array::new(&[bounds.len()], DType::I32, bounds), CONTIGUOUS),
-        (Array::new(&[places], DType::I32, (0..places).map(choice).collect()), CONTIGUOUS),
+        bounds,
+        order,
     ];
-    let name = match count {
-        0..10 => rows.iter().map(usize::to_string).collect::<Vec<_>>().join("+"),
-        _ => format!("{total} of {count}"),
-    };
+    let name = grouped.name();
     let size =
         format!("{name} x {n} x {k} {by:?} {format:?} {axis:?} {placement:?} by {block:?} {kind:?} {a_placement:?}");
-    let output = [&lines[..], &[n]].concat();
+    let output = [&grouped.lines()[..], &[n]].concat();
     let call = Call { inputs, outputs: vec![(output, dtype)], launch, oracle };
-    Case::new("q_matmul_grouped", dtype, size, 2.0 * (total * n * k) as f64, call).summing(k)
+    Case::new("q_matmul_grouped", dtype, size, 2.0 * (grouped.total() * n * k) as f64, call).summing(k)
 }

@@ -41,7 +41,7 @@ use std::sync::Arc;
 use rocfire_hal::{DType, Device, Layout, Stream, Tensor};
 
 use crate::data::{Array, Placement};
-use crate::tolerance::{Distance, most_nmse, most_nmse_of_few};
+use crate::tolerance::{Distance, PATTERNS, most_nmse, most_nmse_of_few};
 
 pub use drawn::drawn;
 
@@ -255,11 +255,10 @@ where
     fn distances_of_terms(&self) -> Result<Vec<Distance>, Failure> {
         let inputs = self.arrays();
         let (got, want) = (self.got()?, (self.call.oracle)(&inputs));
+        let near = |pattern| (self.call.oracle)(&inputs.iter().map(|array| array.nudged(pattern)).collect::<Vec<_>>());
+        let near: Vec<_> = (0..PATTERNS).map(near).collect();
         let of_terms = |part: Range<usize>| {
-            let moved = |pattern| {
-                let near: Vec<Array> = inputs.iter().map(|array| array.nudged(pattern)).collect();
-                (self.call.oracle)(&near)[part.clone()].concat()
-            };
+            let moved = |pattern| near[pattern as usize][part.clone()].concat();
             Distance::of_terms(&got[part.clone()].concat(), &want[part.clone()].concat(), moved)
         };
         Ok(parts(&want).map(of_terms).collect())

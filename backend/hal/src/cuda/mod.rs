@@ -1,9 +1,9 @@
 //! CUDA: NVIDIA's platform, HIP's other one: the same kernel sources as on AMD, for measuring the whole stack on a real GPU where
 //! there is no AMD one.
 //!
-//! `sys/` holds the functions that only NVIDIA's libraries have, `rtc.rs` the compiler, `precompiled.rs` the prelude that it reads once, `dependent.rs` launches that begin early,
-//! `vendor.rs` cuBLASLt; here is what the driver of `gpu/` must know of CUDA, and what CUDA says of its devices. A device's
-//! primary context is taken and kept: others in the process share it.
+//! `sys/` holds the functions that only NVIDIA's libraries have, `rtc.rs` the compiler, `precompiled.rs` the prelude that it reads
+//! once, `dependent.rs` launches that begin early, `vendor.rs` cuBLASLt; here is what the driver of `gpu/` must know of CUDA, and
+//! what CUDA says of its devices. A device's primary context is taken and kept: others in the process share it.
 
 mod dependent;
 mod precompiled;

@@ -79,6 +79,21 @@ impl Fixture {
         rows
     }
 
+    /// Rows of all tokens as the operator takes them.
+    fn tensors(&self, tokens: usize, rows: &[Vec<f64>; 5]) -> [Tensor; 5] {
+        let shapes: [&[usize]; 5] = [
+            &[tokens, KEY_HEADS, KEYS],
+            &[tokens, KEY_HEADS, KEYS],
+            &[tokens, HEADS, CHANNELS],
+            &[tokens, HEADS],
+            &[tokens, HEADS],
+        ];
+        std::array::from_fn(|part| {
+            let dtype = if part < 3 { self.dtype } else { DType::F32 };
+            tensor(&self.device, shapes[part], dtype, &rows[part], Lie::Plain)
+        })
+    }
+
     /// Outputs of each sequence, whose tokens begin at their `first`; states go into the pool.
     fn run(&self, batch: &[(Sequence, usize)], pool: &mut Tensor) -> Vec<Vec<f64>> {
         let (mut all, mut starts) = ([const { Vec::new() }; 5], vec![0]);
@@ -87,17 +102,7 @@ impl Fixture {
             starts.push(starts[starts.len() - 1] + sequence.tokens as i32);
         }
         let tokens = *starts.last().unwrap() as usize;
-        let shapes: [&[usize]; 5] = [
-            &[tokens, KEY_HEADS, KEYS],
-            &[tokens, KEY_HEADS, KEYS],
-            &[tokens, HEADS, CHANNELS],
-            &[tokens, HEADS],
-            &[tokens, HEADS],
-        ];
-        let [q, k, v, g, beta] = std::array::from_fn(|part| {
-            let dtype = if part < 3 { self.dtype } else { DType::F32 };
-            tensor(&self.device, shapes[part], dtype, &all[part], Lie::Plain)
-        });
+        let [q, k, v, g, beta] = self.tensors(tokens, &all);
         let slots: Vec<i32> = batch.iter().map(|(sequence, _)| sequence.slot as i32).collect();
         let (starts_there, slots) = (self.integers(&starts), self.integers(&slots));
         let gates = DeltaGates::Given { g: g.view(), beta: beta.view() };
@@ -178,17 +183,7 @@ fn with_rows_of_slots(
 ) -> Vec<f64> {
     let all = Fixture::rows(&sequence, first);
     let tokens = sequence.tokens;
-    let shapes: [&[usize]; 5] = [
-        &[tokens, KEY_HEADS, KEYS],
-        &[tokens, KEY_HEADS, KEYS],
-        &[tokens, HEADS, CHANNELS],
-        &[tokens, HEADS],
-        &[tokens, HEADS],
-    ];
-    let [q, k, v, g, beta] = std::array::from_fn(|part| {
-        let dtype = if part < 3 { fixture.dtype } else { DType::F32 };
-        tensor(&fixture.device, shapes[part], dtype, &all[part], Lie::Plain)
-    });
+    let [q, k, v, g, beta] = fixture.tensors(tokens, &all);
     let row = |slots: &[i32]| {
         let layout = Layout::contiguous(&[1, slots.len()]).unwrap();
         fixture.integers(slots).with_layout(layout).unwrap()

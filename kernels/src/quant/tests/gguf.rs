@@ -5,7 +5,6 @@ use rocfire_fusion::Epilogue;
 use rocfire_hal::Layout;
 
 use super::*;
-use crate::gemm::GemmGroups;
 use crate::graphs::Maker;
 
 /// Blocks of Q8_0 of `[groups, n, k]`, whose scales are `1/64` but where `scale` says otherwise, by the number of the block.
@@ -16,14 +15,6 @@ fn blocks(device: &Device, [count, n, k]: [usize; 3], scale: impl Fn(usize) -> O
     };
     let bytes: Vec<u8> = (0..count * n * k / 32).flat_map(block).collect();
     upload(device, &[count, n, k / 32 * 34], DType::U8, &bytes)
-}
-
-fn counted(device: &Device, values: &[i32]) -> Tensor {
-    upload(device, &[values.len()], DType::I32, values)
-}
-
-fn values(rows: usize, k: usize) -> Vec<f64> {
-    (0..rows * k).map(|at| ((at * 37 % 101) as f64 - 50.0) / 64.0).collect()
 }
 
 #[test]
@@ -91,20 +82,9 @@ fn bounds_and_choices_outside_of_what_there_is_are_held_inside_it() {
     let blocks = upload(&device, &[2, n, 34], DType::U8, &bytes);
     let w = GgufMatrices { blocks: blocks.view(), kind: Gguf::Q8_0 };
     let a = tensor(&device, &[3, k], DType::F16, &vec![1.0; 3 * k], Lie::Plain);
-    let product = |bounds: &[i32], order: Option<&[i32]>| {
-        let mut c = tensor(&device, &[3, n], DType::F16, &vec![-1.0; 3 * n], Lie::Plain);
-        let (bounds, order) = (counted(&device, bounds), order.map(|order| counted(&device, order)));
-        let groups = match &order {
-            Some(order) => GemmGroups::Choices { offsets: bounds.view(), order: order.view(), each: 2 },
-            None => GemmGroups::Offsets(bounds.view()),
-        };
-        gguf_matmul_grouped(device.stream(), a.view(), &w, &groups, c.view_mut()).unwrap();
-        read(&c).chunks(n).map(|row| row[0]).collect::<Vec<_>>()
-    };
-    assert_eq!(product(&[0, 1, i32::MAX], None), [32.0, 64.0, 64.0]);
-    assert_eq!(product(&[0, 2, -7], None), [32.0, 32.0, 64.0], "an end of 2^32 - 7 is the last row's");
-    assert_eq!(product(&[2, 1, 2], None), [-1.0, 64.0, -1.0], "rows of no group are left as they are");
-    assert_eq!(product(&[0, 1, 3], Some(&[-1, 0, i32::MAX])), [32.0, 64.0, 64.0]);
+    let multiply =
+        |groups: &GemmGroups<'_>, c: ViewMut<'_>| gguf_matmul_grouped(device.stream(), a.view(), &w, groups, c);
+    assert_held_inside(&device, n, 32.0, multiply);
 }
 
 #[test]

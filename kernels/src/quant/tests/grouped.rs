@@ -4,21 +4,12 @@ use rocfire_fusion::Epilogue;
 use rocfire_hal::Layout;
 
 use super::*;
-use crate::gemm::GemmGroups;
 use crate::graphs::Maker;
 use crate::quant::q_matmul::written::multiply_written;
 
 /// `count` matrices of `k` by `n`, `of` what their codes are made of.
 fn words(device: &Device, [count, k, n]: [usize; 3], of: impl Fn(usize) -> u8) -> Tensor {
     upload(device, &[count, k, n], DType::U8, &(0..count * k * n).map(of).collect::<Vec<_>>())
-}
-
-fn counted(device: &Device, values: &[i32]) -> Tensor {
-    upload(device, &[values.len()], DType::I32, values)
-}
-
-fn values(rows: usize, k: usize) -> Vec<f64> {
-    (0..rows * k).map(|at| ((at * 37 % 101) as f64 - 50.0) / 64.0).collect()
 }
 
 /// A code of E4M3 that is a number.
@@ -175,20 +166,8 @@ fn bounds_and_choices_outside_of_what_there_is_are_held_inside_it() {
     let layout = CodeLayout::bytes(Format::E4M3);
     let w = CodedMatrix { words: words.view(), layout: &layout, scales: None };
     let a = tensor(&device, &[3, k], DType::F16, &vec![1.0; 3 * k], Lie::Plain);
-    let product = |bounds: &[i32], order: Option<&[i32]>| {
-        let mut c = tensor(&device, &[3, n], DType::F16, &vec![-1.0; 3 * n], Lie::Plain);
-        let (bounds, order) = (counted(&device, bounds), order.map(|order| counted(&device, order)));
-        let groups = match &order {
-            Some(order) => GemmGroups::Choices { offsets: bounds.view(), order: order.view(), each: 2 },
-            None => GemmGroups::Offsets(bounds.view()),
-        };
-        q_matmul_grouped(device.stream(), a.view(), &w, &groups, c.view_mut()).unwrap();
-        read(&c).chunks(n).map(|row| row[0]).collect::<Vec<_>>()
-    };
-    assert_eq!(product(&[0, 1, i32::MAX], None), [64.0, 128.0, 128.0]);
-    assert_eq!(product(&[0, 2, -7], None), [64.0, 64.0, 128.0], "an end of 2^32 - 7 is the last row's");
-    assert_eq!(product(&[2, 1, 2], None), [-1.0, 128.0, -1.0], "rows of no group are left as they are");
-    assert_eq!(product(&[0, 1, 3], Some(&[-1, 0, i32::MAX])), [64.0, 128.0, 128.0]);
+    let multiply = |groups: &GemmGroups<'_>, c: ViewMut<'_>| q_matmul_grouped(device.stream(), a.view(), &w, groups, c);
+    assert_held_inside(&device, n, 64.0, multiply);
 }
 
 #[test]
