@@ -77,7 +77,7 @@ const fn coded(spec: Spec, format: Format, scales: Scales) -> Spec {
 }
 
 /// A key, none, around a page, around a split, many splits; every head size's team, every number of rows.
-const SIZES: [Spec; 63] = [
+const SIZES: [Spec; 64] = [
     Spec { sequences: &[(1, 3), (1, 5)], heads: 2, depths: [8, 8], block: 4, ..PLAIN },
     Spec { sequences: &[(1, 1)], heads: 1, ..PLAIN },
     PLAIN,
@@ -159,6 +159,8 @@ const SIZES: [Spec; 63] = [
     // Several tiles of keys, and all that hides one, with the models' channels.
     Spec { sequences: &[(2, 150), (1, 64)], heads: 40, window: Some(100), ..LATENT },
     Spec { sequences: &[(3, 90)], heads: 24, bias: true, slopes: true, sinks: true, ..LATENT },
+    // A tile that begins where the first query's window does: the last one sees only a part of it.
+    Spec { sequences: &[(4, 290)], window: Some(159), ..PLAIN },
 ];
 
 const TYPES: [DType; 3] = [DType::BF16, DType::F16, DType::F32];
