@@ -7,14 +7,18 @@
 //! scores  = tanh(scores), then again factors                       at most once: the soft-cap
 //! scores  = scores + bias                                          any number of times
 //! scores  = fill(scores, mask, n)                                  any number of times, casts between
+//! scores  = fill(scores, all(mask), n)                             at most once, of the last mask: the guard
 //! most    = row_max(scores);  e = exp(scores - most);  weights = e / row_sum(e)
 //! weights = cast(weights)                                          any number of times
+//! weights = fill(weights, mask, 0)                                 at most once, of the last mask
 //! out     = weights · v
 //! ```
 //!
 //! Filled scores count as minus infinity where they are filled with that, and a row that sees nothing gives zeros where the
 //! operators give NaN. Filled with a number, they are filled with a lower one that absorbs every score, so that a row that
-//! sees nothing is the mean of the values, as the operators make it.
+//! sees nothing is the mean of the values, as the operators make it. Where weights are filled with 0 behind, by the mask that filled
+//! the scores with minus infinity, rows that see nothing are zeros in the operators, too; a guard makes their scores finite
+//! meanwhile, which nobody sees.
 
 use rocfire_fusion::{Draft, Graph, Scalar, Term, run};
 use rocfire_hal::{DType, Layout, MAX_RANK, Stream, Tensor, View};
@@ -45,6 +49,8 @@ pub enum ProgramOp<V> {
     Div(V, V),
     /// The second where the first, a mask, is true: a scalar.
     Fill(V, V, u64),
+    /// The second in rows where the first, a mask, is true throughout: a scalar. Two operators, the other one that of the rows.
+    FillRows(V, V, u64),
     /// Another float type.
     Cast(V),
     /// The exponential.
@@ -92,6 +98,10 @@ pub struct Attention<V> {
     factors: [Vec<Factor>; 2],
     is_capped: bool,
     masking: Vec<Masking<V>>,
+    /// What rows that see nothing are filled with before the softmax.
+    guard: Option<u64>,
+    /// What weights that the last mask hides are filled with.
+    cleared: Option<u64>,
     stage: Stage<V>,
     steps: usize,
 }
@@ -105,8 +115,18 @@ impl<V: Copy + Eq> Attention<V> {
             factors: [vec![], vec![]],
             is_capped: false,
             masking: vec![],
+            guard: None,
+            cleared: None,
             stage: Stage::Scores { now: scores },
             steps: 1,
+        }
+    }
+
+    /// The mask that filled scores last, if nothing was done to them since.
+    pub fn hides_by(&self) -> Option<V> {
+        match self.masking.last() {
+            Some(Masking::Fill(mask, _)) => Some(*mask),
+            Some(Masking::Bias(_)) | None => None,
         }
     }
 
@@ -126,12 +146,18 @@ impl<V: Copy + Eq> Attention<V> {
                 Some(Stage::Weights { now: out })
             }
             (Stage::Weights { now }, ProgramOp::Cast(x)) if x == now => Some(Stage::Weights { now: out }),
+            (Stage::Weights { now }, ProgramOp::Fill(mask, x, number))
+                if x == now && self.hides_by() == Some(mask) && self.cleared.is_none() =>
+            {
+                self.cleared = Some(number);
+                Some(Stage::Weights { now: out })
+            }
             (Stage::Weights { now }, ProgramOp::Product(a, b)) if a == now && b != now => {
                 Some(Stage::Whole { value: b, out })
             }
             _ => None,
         };
-        self.steps += 1;
+        self.steps += if matches!(step, ProgramOp::FillRows(..)) { 2 } else { 1 };
         self.stage = next.unwrap_or(self.stage);
         next.is_some()
     }
@@ -150,8 +176,13 @@ impl<V: Copy + Eq> Attention<V> {
                 }
                 self.masking.push(Masking::Bias(if a == now { b } else { a }));
             }
-            ProgramOp::Fill(mask, x, number) if x == now && mask != now => {
+            ProgramOp::Fill(mask, x, number) if x == now && mask != now && self.guard.is_none() => {
                 self.masking.push(Masking::Fill(mask, number))
+            }
+            ProgramOp::FillRows(mask, x, number)
+                if x == now && self.hides_by() == Some(mask) && self.guard.is_none() =>
+            {
+                self.guard = Some(number);
             }
             ProgramOp::Cast(x) if x == now => {}
             ProgramOp::RowMax(x) if x == now => return Some(Stage::Most { scores: now, most: out }),
@@ -210,8 +241,22 @@ impl<V: Copy + Eq> Attention<V> {
                 shape(*mask).0.len() == rank && shape(*mask).1 == DType::Bool && by <= FILLED_MOST
             }
         });
+        let masks = masks && self.clears(&number);
         let depths = takes_depth(depth) && takes_depth(v[rank - 1]);
         shapes && depths && masks && self.params(number).is_some() && kt_dtype == dtype && v_dtype == dtype
+    }
+
+    /// Whether rows that see nothing are zeros, where something was done about them.
+    fn clears(&self, number: impl Fn(u64) -> f64) -> bool {
+        let hidden = match self.masking.last() {
+            Some(Masking::Fill(_, by)) => number(*by) == f64::NEG_INFINITY,
+            Some(Masking::Bias(_)) | None => false,
+        };
+        match (self.guard, self.cleared) {
+            (None, None) => true,
+            (Some(_), None) => false,
+            (guard, Some(by)) => hidden && number(by) == 0.0 && guard.is_none_or(|by| number(by).is_finite()),
+        }
     }
 
     /// Scale and soft-cap; `None` where the kernel has none like them.
@@ -444,6 +489,49 @@ mod tests {
         let mut chained = softmax('S').to_vec();
         chained.push((ProgramOp::Product('v', 'W'), 'O'));
         assert!(matched(&chained).is_none(), "weights on the right");
+    }
+
+    /// As Burn 0.23 has it.
+    fn guarded() -> Vec<(ProgramOp<char>, char)> {
+        let before = [(ProgramOp::Fill('m', 'S', 0), 'A'), (ProgramOp::FillRows('m', 'A', 1), 'B')];
+        let behind = [(ProgramOp::Fill('m', 'W', 1), 'X'), (ProgramOp::Product('X', 'v'), 'O')];
+        before.into_iter().chain(softmax('B')).chain(behind).collect()
+    }
+
+    #[test]
+    fn rows_that_see_nothing_are_zeros_behind_a_guard() {
+        let attention = matched(&guarded()).unwrap();
+        assert_eq!((attention.output(), attention.steps()), (Some('O'), 11));
+        assert_eq!(attention.inputs(), ['q', 'k', 'v', 'm']);
+        let shape = |tensor| match tensor {
+            'q' => (&[2, 4, 5, 8][..], DType::F32),
+            'k' => (&[2, 4, 8, 7][..], DType::F32),
+            'v' => (&[2, 4, 7, 16][..], DType::F32),
+            _ => (&[2, 1, 1, 7][..], DType::Bool),
+        };
+        let fits = |attention: &Attention<char>, hides: f64, by: f64| {
+            attention.fits(shape, |number| if number == 0 { hides } else { by })
+        };
+        assert!(fits(&attention, f64::NEG_INFINITY, 0.0));
+        assert!(!fits(&attention, -1.0e4, 0.0), "a finite fill leaves the mean of the values");
+        assert!(!fits(&attention, f64::NEG_INFINITY, 1.0), "weights are filled with something");
+        let mut uncleared = guarded();
+        uncleared.remove(7);
+        uncleared[7].0 = ProgramOp::Product('W', 'v');
+        assert!(
+            !fits(&matched(&uncleared).unwrap(), f64::NEG_INFINITY, 0.0),
+            "the guard's rows are the mean of the values"
+        );
+        let mut other = guarded();
+        other[1].0 = ProgramOp::FillRows('n', 'A', 1);
+        assert!(matched(&other).is_none(), "rows of another mask");
+        let mut other = guarded();
+        other[7].0 = ProgramOp::Fill('n', 'W', 1);
+        assert!(matched(&other).is_none(), "weights of another mask");
+        let late = [guarded()[0], guarded()[1], (ProgramOp::Fill('n', 'B', 0), 'C')];
+        assert!(matched(&late).is_none(), "a fill behind the guard");
+        let added = [guarded()[0], guarded()[1], (ProgramOp::Add('B', 'b'), 'C')];
+        assert!(matched(&added).is_none(), "a bias behind the guard");
     }
 
     #[test]

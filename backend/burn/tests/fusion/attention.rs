@@ -74,6 +74,46 @@ fn filled<B: Backend>(x: Given<B>) -> Vec<FloatTensor<B>> {
     vec![B::float_matmul(weights, x.v)]
 }
 
+/// As `burn::nn` of Burn 0.23 has it: rows of which a mask hides all, those of the first batch, are finite in the softmax, and zeros
+/// behind it. The mask is `[2, 1, 1, 7]`.
+fn guarded_by<B: Backend>(x: Given<B>, mask: BoolTensor<B>, by: f64) -> Vec<FloatTensor<B>> {
+    let scores = B::float_mask_fill(x.scores(), mask.clone(), Scalar::Float(by));
+    let scores = B::float_mask_fill(scores, B::bool_all_dim(mask.clone(), 3), Scalar::Float(0.0));
+    let weights = B::float_mask_fill(softmax::<B>(scores, 3), mask, Scalar::Float(0.0));
+    vec![B::float_matmul(weights, x.v)]
+}
+
+fn half_hidden<B: Backend>(device: &B::Device) -> BoolTensor<B> {
+    let hidden: Vec<bool> = (0..14).map(|at| at < 7 || at == 9).collect();
+    B::bool_from_data(TensorData::new(hidden, [2, 1, 1, 7]), device)
+}
+
+fn guarded<B: Backend>(x: Given<B>) -> Vec<FloatTensor<B>> {
+    let mask = half_hidden::<B>(&x.device);
+    guarded_by::<B>(x, mask, f64::NEG_INFINITY)
+}
+
+/// Filled with a number, of which the kernel would make something else: the operators run.
+fn guarded_by_a_number<B: Backend>(x: Given<B>) -> Vec<FloatTensor<B>> {
+    let mask = half_hidden::<B>(&x.device);
+    guarded_by::<B>(x, mask, -1.0e4)
+}
+
+/// The rows that are hidden are asked for by somebody else, too.
+fn guard_is_watched<B: Backend>(x: Given<B>) -> Vec<FloatTensor<B>> {
+    let mask = half_hidden::<B>(&x.device);
+    let scores = B::float_mask_fill(x.scores(), mask.clone(), Scalar::Float(f64::NEG_INFINITY));
+    let rows = B::bool_all_dim(mask.clone(), 3);
+    let scores = B::float_mask_fill(scores, rows.clone(), Scalar::Float(0.0));
+    let weights = B::float_mask_fill(softmax::<B>(scores, 3), mask, Scalar::Float(0.0));
+    let ones = B::float_mask_fill(
+        B::float_slice(x.v.clone(), &[0..2, 0..1, 0..1, 0..1].map(Into::into)),
+        rows,
+        Scalar::Float(7.0),
+    );
+    vec![B::float_matmul(weights, x.v), ones]
+}
+
 /// Every key of a batch is hidden: its rows are the mean of the values.
 fn blind<B: Backend>(x: Given<B>) -> Vec<FloatTensor<B>> {
     let mask =
@@ -149,6 +189,12 @@ fn attention_whose_scores_die_is_one_launch() {
     check("plain", plain::<Fused>, plain::<Flex>, true, 1);
     check("masked", masked::<Fused>, masked::<Flex>, true, 1);
     check("capped", capped::<Fused>, capped::<Flex>, true, 1);
+    check("guarded", guarded::<Fused>, guarded::<Flex>, true, 1);
+}
+
+#[test]
+fn a_guard_that_something_else_reads_is_no_part_of_attention() {
+    check("watched", guard_is_watched::<Fused>, guard_is_watched::<Flex>, false, 6);
 }
 
 #[test]
@@ -199,6 +245,12 @@ fn a_fill_that_leaves_a_weight_runs_without_the_kernel() {
         data::<rocfire_burn::Rocm>(shallow::<rocfire_burn::Rocm>(Given::new(&crate::check::device(), DType::F32)));
     compare("shallow, eager", &ours, &eager, EXACT);
     compare("shallow, flex", &ours, &data::<Flex>(shallow::<Flex>(Given::new(&FlexDevice, DType::F32))), NEAR);
+}
+
+#[test]
+fn a_guard_of_finite_fills_runs_without_the_kernel() {
+    // Product, softmax with its fills, product; the rows that are hidden.
+    check("by a number", guarded_by_a_number::<Fused>, guarded_by_a_number::<Flex>, true, 4);
 }
 
 #[test]

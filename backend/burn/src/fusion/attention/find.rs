@@ -64,6 +64,7 @@ impl Lives<'_> {
                 continue;
             }
             let (step, out) = step(operation)?;
+            let step = self.by_rows(step, &mut found);
             if !found.pattern.take(step, out.id) {
                 return None;
             }
@@ -78,8 +79,31 @@ impl Lives<'_> {
             }
         }
         found.pattern.output()?;
+        found.members.sort_unstable();
         let is_inside = |id: &TensorId| (self.ends)(*id, &found.members);
         found.inner.iter().all(is_inside).then_some(found)
+    }
+}
+
+impl Lives<'_> {
+    /// A fill whose mask says of which rows the last mask hides all: the operation that finds those out is a member, too.
+    fn by_rows(&self, step: ProgramOp<TensorId>, found: &mut Found) -> ProgramOp<TensorId> {
+        let (ProgramOp::Fill(rows, scores, number), Some(mask)) = (step, found.pattern.hides_by()) else { return step };
+        let start = found.members[0];
+        let finds = |operation: &OperationIr| match operation {
+            OperationIr::BaseBool(BaseOperationIr::AllDim(op)) => {
+                op.out.id == rows && op.input.id == mask && is_last(&op.input, op.axis)
+            }
+            _ => false,
+        };
+        let behind = self.operations.iter().enumerate().skip(start + 1);
+        let Some((at, _)) = behind.filter(|(at, _)| !self.is_left_out[*at]).find(|(_, operation)| finds(operation))
+        else {
+            return step;
+        };
+        found.members.push(at);
+        found.inner.push(rows);
+        ProgramOp::FillRows(mask, scores, number)
     }
 }
 
