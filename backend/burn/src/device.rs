@@ -11,7 +11,7 @@ use rocfire_arch::Arch;
 use rocfire_hal::{Config, Device, DeviceId, DriverKind};
 
 use crate::error::{Error, OrPanic, Result};
-use crate::version::{BurnDevice, burn_device};
+use crate::version::{BurnDevice, burn_device, named};
 
 /// Burn's device ids of ours have this type, or-ed with the driver. It shares no value with Burn's other runtimes, which
 /// keep theirs in the upper three bits as 0 to 4, and 254 and 255 for the router.
@@ -69,6 +69,14 @@ impl RocmDevice {
     /// With Burn 0.23, as [`RocmDevice::device_id`] fails, and for an ordinal above 255.
     pub fn burn(self) -> BurnDevice {
         burn_device(self)
+    }
+
+    /// The device that Burn's name stands for.
+    ///
+    /// # Panics
+    /// With Burn 0.23, for a device of a runtime other than `rocm`'s.
+    pub fn of_burn(device: &BurnDevice) -> RocmDevice {
+        named(device)
     }
 
     /// The device behind an open one.

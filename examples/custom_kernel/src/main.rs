@@ -11,7 +11,7 @@ fn apart(ours: &TensorData, theirs: &TensorData) -> f32 {
 fn main() {
     let rocm = RocmDevice::default();
     println!("on {rocm}, against Burn's own operators on the CPU:");
-    let ours = gradients(&Device::from(rocm), 33, 65);
+    let ours = gradients(&Device::from(rocm.burn()), 33, 65);
     let theirs = gradients(&Device::flex(), 33, 65);
     for ((name, ours), theirs) in ["gate(2 x, y)", "gradient by x", "gradient by y"].iter().zip(&ours).zip(&theirs) {
         println!("{name}: {} numbers, at most {:.1e} apart", ours.num_elements(), apart(ours, theirs));

@@ -7,7 +7,7 @@ use custom_kernel::{GatedLayer, gradients};
 use rocfire_burn::RocmDevice;
 
 fn rocm() -> Device {
-    RocmDevice::emulated("gfx942").unwrap().into()
+    RocmDevice::emulated("gfx942").unwrap().burn().into()
 }
 
 fn assert_near(ours: &TensorData, theirs: &TensorData, tolerance: f32) {

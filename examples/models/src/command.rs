@@ -288,7 +288,7 @@ impl Shared {
     }
 
     fn device(&self) -> Device {
-        let device = Device::from(RocmDevice::default()).autodiff();
+        let device = Device::from(RocmDevice::default().burn()).autodiff();
         if self.checkpoint { device.gradient_checkpointing() } else { device }
     }
 
@@ -340,7 +340,7 @@ impl Shared {
         drop(trainer);
         let peak = match self.peak {
             Some(teraflops) => Some(teraflops * 1e12),
-            None if rocm.is_gpu()? => Some(product_rate(description.recipe.precision.dtype(), &rocm.into())?),
+            None if rocm.is_gpu()? => Some(product_rate(description.recipe.precision.dtype(), &rocm.burn().into())?),
             None => None,
         };
         let report = Report {

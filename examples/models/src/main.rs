@@ -58,7 +58,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let rocm = RocmDevice::default();
     let opened = rocm.open()?;
     if !timed.is_empty() {
-        let mut device = Device::from(rocm);
+        let mut device = Device::from(rocm.burn());
         device.configure(FloatDType::F16)?;
         for model in timed {
             let cost = time(model, batch, SIDE, &device, &|| opened.launches())?;
@@ -81,7 +81,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     compare("ResNet-18", rocm, &|device| resnet_losses(&resnet, device))?;
     compare("BERT-like encoder", rocm, &|device| bert_losses(&bert, device))?;
 
-    let device = Device::from(rocm);
+    let device = Device::from(rocm.burn());
     let (flex, _) = resnet_logits(&resnet, &Device::flex(), &|| 0)?;
     let (ours, launches) = resnet_logits(&resnet, &device, &|| opened.launches())?;
     let apart = flex.iter().zip(&ours).map(|(flex, ours)| (flex - ours).abs()).fold(0.0, f32::max);
@@ -108,7 +108,7 @@ fn compare(
     let opened = rocm.open()?;
     let flex = train(&Device::flex())?;
     let before = opened.launches();
-    let ours = train(&rocm.into())?;
+    let ours = train(&rocm.burn().into())?;
     let launches = opened.launches() - before;
     println!(
         "{name}: loss before each step\n{:>5} {:>12} {:>16} {:>11}",

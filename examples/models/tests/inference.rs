@@ -14,7 +14,7 @@ fn resnet_18_infers_as_on_the_cpu() {
     let rocm = RocmDevice::emulated("gfx942").unwrap();
     let opened = rocm.open().unwrap();
     let (flex, _) = resnet_logits(&run, &Device::flex(), &|| 0).unwrap();
-    let (ours, launches) = resnet_logits(&run, &rocm.into(), &|| opened.launches()).unwrap();
+    let (ours, launches) = resnet_logits(&run, &rocm.burn().into(), &|| opened.launches()).unwrap();
     assert_eq!(flex.len(), sizes.classes);
     for (flex, ours) in flex.iter().zip(&ours) {
         assert!((flex - ours).abs() <= 1e-4 * flex.abs().max(1.0), "{ours}, on Flex {flex}");

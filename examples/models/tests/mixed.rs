@@ -15,7 +15,7 @@ const BATCHES: Batches = Batches { count: 3, batch: 4, parts: 1, seed: 5 };
 const SEED: u64 = 3;
 
 fn rocm() -> Device {
-    Device::from(RocmDevice::emulated("gfx942").unwrap()).autodiff()
+    Device::from(RocmDevice::emulated("gfx942").unwrap().burn()).autodiff()
 }
 
 fn recipe(precision: Precision, parts: usize) -> Recipe {

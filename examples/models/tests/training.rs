@@ -13,7 +13,7 @@ const STEPS: usize = 3;
 
 fn assert_same(train: impl Fn(&Device) -> Result<Vec<f32>, Error>) {
     let flex = train(&Device::flex()).unwrap();
-    let ours = train(&RocmDevice::emulated("gfx942").unwrap().into()).unwrap();
+    let ours = train(&RocmDevice::emulated("gfx942").unwrap().burn().into()).unwrap();
     let apart = largest_relative_difference(&flex, &ours);
     assert!(apart <= TOLERANCE, "{apart:e} apart: Flex {flex:?}, ours {ours:?}");
     assert_eq!(flex.len(), STEPS);

@@ -83,7 +83,7 @@ impl Outcome {
 /// # Errors
 /// The device's, as it says them.
 pub fn measure(rocm: RocmDevice) -> Result<Vec<Outcome>, Box<dyn std::error::Error>> {
-    let device = Device::from(rocm);
+    let device = Device::from(rocm.burn());
     let opened = rocm.open()?;
     device.seed(7);
     let model = Mlp::new(&device);

@@ -100,7 +100,7 @@ impl Cost {
 fn main() {
     let arguments = Arguments::parse();
     let rocm = RocmDevice::default();
-    let device: Device = rocm.into();
+    let device: Device = rocm.burn().into();
     let mut step: Box<dyn Step> = match arguments.model {
         Model::Mlp => Box::new(Mlp::new(&device, arguments.small)),
         Model::Cnn => Box::new(Cnn::new(&device, arguments.small)),

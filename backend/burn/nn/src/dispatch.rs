@@ -9,7 +9,7 @@ use burn::backend::{
     Autodiff, AutodiffBackend, Backend, BackendTensor, DispatchAutodiffContext, DispatchKindConversion, DispatchTensor,
     DispatchTensorKind,
 };
-use rocfire_burn::Fused;
+use rocfire_burn::{Fused, in_slot};
 
 /// Whether a tensor is of the backend in the slot.
 pub(crate) fn is_ours(tensor: &DispatchTensor) -> bool {
@@ -17,7 +17,7 @@ pub(crate) fn is_ours(tensor: &DispatchTensor) -> bool {
         DispatchTensorKind::Autodiff(inner) => inner,
         kind => kind,
     };
-    matches!(kind, DispatchTensorKind::LibTorch(_))
+    matches!(kind, in_slot!(DispatchTensorKind, _))
 }
 
 /// What gradients a call on these tensors takes part in.

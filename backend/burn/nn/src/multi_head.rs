@@ -9,8 +9,8 @@ use burn::nn::attention::{MultiHeadAttention as BurnAttention, MultiHeadAttentio
 use burn::nn::{Dropout as BurnDropout, Gelu, Linear};
 use burn::tensor::activation::{quiet_softmax, softmax};
 use burn::tensor::{Bool, Device, Tensor};
-use rocfire_burn::RocmDevice;
 use rocfire_burn::attention::{AttentionParams, Dropout, next_draw};
+use rocfire_burn::{RocmDevice, in_slot};
 
 use crate::attention::{AttentionInputs, attention};
 
@@ -189,7 +189,7 @@ impl MultiHeadAttention {
 /// The device of rocfire's that Burn's stands for.
 fn rocm(device: &Device) -> Option<RocmDevice> {
     match device.clone().inner().as_dispatch() {
-        DispatchDevice::LibTorch(device) => Some(*device),
+        in_slot!(DispatchDevice, device) => Some(RocmDevice::of_burn(device)),
         _ => None,
     }
 }

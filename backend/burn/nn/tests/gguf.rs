@@ -45,7 +45,7 @@ fn blocks(kind: Gguf, [n, k]: [usize; 2], seed: usize, device: &Device) -> (Gguf
 
 #[test]
 fn experts_in_blocks_are_those_of_what_the_blocks_stand_for() {
-    let device = Device::from(RocmDevice::emulated("gfx942").unwrap());
+    let device = Device::from(RocmDevice::emulated("gfx942").unwrap().burn());
     let (model, hidden) = (32, 96);
     for kind in [Gguf::Q8_0, Gguf::Q4_0] {
         let of = |shape, seed| blocks(kind, shape, seed, &device);
@@ -91,7 +91,7 @@ fn blocks_are_read_on_devices_of_rocfire_only() {
 
 #[test]
 fn a_row_of_another_length_is_told_by_name() {
-    let device = Device::from(RocmDevice::emulated("gfx942").unwrap());
+    let device = Device::from(RocmDevice::emulated("gfx942").unwrap().burn());
     let (own, _) = blocks(Gguf::Q8_0, [8, 32], 1, &device);
     let offsets = Tensor::<1, Int>::from_data(TensorData::new(vec![0_i32; EXPERTS + 1], [EXPERTS + 1]), &device);
     let a = numbers([3, 33], 4, DType::F32, &device);

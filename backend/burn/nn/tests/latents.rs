@@ -16,7 +16,7 @@ const CHANNELS: usize = 192;
 const BLOCK: usize = 4;
 
 fn device() -> Device {
-    Device::from(RocmDevice::emulated("gfx942").unwrap())
+    Device::from(RocmDevice::emulated("gfx942").unwrap().burn())
 }
 
 /// Numbers between -1 and 1 that have nothing to do with each other and that every type has.

@@ -20,7 +20,7 @@ fn flex() -> Device {
 }
 
 fn rocm() -> Device {
-    RocmDevice::emulated("gfx942").unwrap().into()
+    RocmDevice::emulated("gfx942").unwrap().burn().into()
 }
 
 /// Launches are counted by the device, which all tests share.
@@ -281,7 +281,7 @@ fn burns_module_in_inference_is_the_fused_attention() {
     let attentions =
         || rocfire_burn::plans().iter().filter(|plan| plan.name == "Attention").map(|plan| plan.runs()).sum();
     let before: u64 = attentions();
-    let (ours, launches) = forward(&rocm.into());
+    let (ours, launches) = forward(&rocm.burn().into());
     let after: u64 = attentions();
     compare("inference", &ours, &forward(&flex()).0, F32);
     assert_eq!(after - before, 1, "plans of attention that ran");
@@ -294,7 +294,7 @@ fn burns_module_in_inference_is_the_fused_attention() {
 fn a_step_is_fewer_launches_than_written_out() {
     let _guard = alone();
     let rocm = RocmDevice::emulated("gfx942").unwrap();
-    let device = Device::from(rocm).autodiff();
+    let device = Device::from(rocm.burn()).autodiff();
     let case = cases()[2];
     let bytes = record(&config(), DType::F32);
     let count = |run: &dyn Fn() -> Vec<TensorData>| {

@@ -26,7 +26,7 @@ fn flex() -> Device {
 }
 
 fn rocm() -> Device {
-    Device::from(RocmDevice::emulated("gfx942").unwrap()).autodiff()
+    Device::from(RocmDevice::emulated("gfx942").unwrap().burn()).autodiff()
 }
 
 /// A record of a module of Burn's, saved where there is no rocfire, and read.

@@ -14,7 +14,7 @@ fn flex() -> Device {
 }
 
 fn rocm() -> Device {
-    Device::from(RocmDevice::emulated("gfx942").unwrap())
+    Device::from(RocmDevice::emulated("gfx942").unwrap().burn())
 }
 
 fn ints(values: &[i64]) -> Tensor<1, Int> {

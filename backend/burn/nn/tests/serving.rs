@@ -14,7 +14,7 @@ const BLOCK: usize = 4;
 const PAGES: [i32; 4] = [7, 2, 5, 0];
 
 fn device() -> Device {
-    Device::from(RocmDevice::emulated("gfx942").unwrap())
+    Device::from(RocmDevice::emulated("gfx942").unwrap().burn())
 }
 
 /// Numbers between -1 and 1 that have nothing to do with each other.

@@ -7,7 +7,7 @@ use rocfire_burn::RocmDevice;
 
 #[test]
 fn gradients_are_not_replaced() {
-    let device: Device = RocmDevice::emulated("gfx942").unwrap().into();
+    let device: Device = RocmDevice::emulated("gfx942").unwrap().burn().into();
     let x = Tensor::<1>::from_data([1.0, 2.0], &device.clone().autodiff()).require_grad();
     let mut gradients = (x.clone() * x.clone()).sum().backward();
     let other = Tensor::<1>::from_data([3.0, 4.0], &device);

@@ -79,6 +79,16 @@ impl DistributedOps<Fused> for Fused {
     }
 }
 
+/// The pattern of what is of [`Fused`] in an enum of Burn's over backends, for crates that name `burn`, which this one lies below:
+/// `in_slot!(DispatchTensorKind, tensor)`.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! in_slot {
+    ($kind:ident, $inside:pat) => {
+        $kind::LibTorch($inside)
+    };
+}
+
 macro_rules! backend_methods {
     ($device:ident => $rocm:expr) => {};
 }

@@ -161,6 +161,16 @@ impl DistributedOps<Fused> for Fused {}
 impl CollectiveOps<Rocm> for Rocm {}
 impl CollectiveOps<Fused> for Fused {}
 
+/// The pattern of what is of [`Fused`] in an enum of Burn's over backends, for crates that name `burn`, which this one lies below:
+/// `in_slot!(DispatchTensorKind, tensor)`.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! in_slot {
+    ($kind:ident, $inside:pat) => {
+        $kind::Cube($inside)
+    };
+}
+
 macro_rules! backend_methods {
     ($device:ident => $rocm:expr) => {
         fn memory_capacity($device: &Self::Device) -> Option<u64> {

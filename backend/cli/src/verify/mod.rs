@@ -28,7 +28,8 @@ pub struct Arguments {
     /// Run kernels that others published, which are downloaded for it, and write `tests/foreign.md`, instead of our tests.
     #[arg(long)]
     foreign: bool,
-    /// Build for Burn 0.23, with clippy's word, train a few steps by it and run Burn's operators' tests on it, instead of our tests.
+    /// Build for Burn 0.23, with clippy's word, train a few steps by it and run its tests, of operators, fusion, modules and examples,
+    /// instead of our tests.
     #[arg(long)]
     burn_next: bool,
     /// Of `--outside`: only the models whose rows (`qwen3 bf16`, `gemma flash`, …) hold this text, and no tests; of `--foreign`:
@@ -58,6 +59,9 @@ const MINUTES_OF_RANDOM: &str = "3";
 const NEXT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../burn/next/Cargo.toml");
 /// Steps that Burn 0.23 trains the demo's transformer for: the first compiles, the second runs plans that came before.
 const STEPS_OF_NEXT: &str = "2";
+/// Files of tests that run by Burn 0.23 whenever everything is checked, the modules' and that of a user's kernel: with their
+/// compilation half a minute of a core, the examples another.
+const TESTS_OF_NEXT: [&str; 5] = ["gate", "latents", "multi_head", "operators", "slot"];
 
 struct Stage {
     name: &'static str,
@@ -142,6 +146,7 @@ pub fn run(arguments: &Arguments) -> Result<(), Box<dyn std::error::Error>> {
         let apart = ["check", "--package", "compare", "--package", "remote", "--all-targets"];
         stage("compare and remote type-check", &mut || cargo(&apart, &[]));
         stage("Burn 0.23", &mut train_by_next);
+        stage("Burn 0.23: modules and examples", &mut || modules_by_next(&mut counts));
     }
     for stage in &stages {
         println!("{:6.1} min  {}  {}", minutes(stage.took), if stage.passed { "ok    " } else { "FAILED" }, stage.name);
@@ -168,9 +173,16 @@ fn next(words: &[&str], behind: &[&str]) -> Vec<OsString> {
     all
 }
 
-/// Builds everything for Burn 0.23 and trains the demo's transformer by it, which compares what it has trained with Burn's CPU backend.
+/// Builds the adapter for Burn 0.23 and trains the demo's transformer by it, which compares what it has trained with Burn's CPU backend.
 fn train_by_next() -> bool {
     cargo(&next(&["run", "--bin", "demo-next"], &["--", STEPS_OF_NEXT]), &[])
+}
+
+/// Builds the examples for Burn 0.23, and tests what is built of its modules.
+fn modules_by_next(counts: &mut Counts) -> bool {
+    let files: Vec<&str> = TESTS_OF_NEXT.iter().flat_map(|name| ["--test", name]).collect();
+    let words: Vec<&str> = ["test", "--no-fail-fast"].into_iter().chain(files).collect();
+    cargo(&next(&["build", "--bins"], &[]), &[]) && tests(&next(&words, &["--", "--show-output"]), &[], counts)
 }
 
 /// Kernels of others, by a package of its own: nobody else needs it built.
