@@ -133,7 +133,8 @@ RF_FN GroupTile group_tile(const AttentionArgs& a) {
 }
 
 extern "C" __global__ ATTENTION_BOUNDS void attention(AttentionArgs a) {
-    ATTENTION_LDS(lds_k, lds_v, ResidentTile<ATTENTION_D>::LDS_BYTES);
+    const int K_VALUES = STREAMED_ROWS * Row<ATTENTION_D>::LENGTH, V_VALUES = STREAMED_ROWS * Row<ATTENTION_DV>::LENGTH;
+    ATTENTION_LDS((K_VALUES + V_VALUES) * (int)sizeof(In), ResidentTile<ATTENTION_D>::LDS_BYTES);
     __shared__ Real lds_p[EXCHANGE];
     const Problem& g = a.p;
     const GroupTile here = group_tile(a);
@@ -164,6 +165,7 @@ extern "C" __global__ ATTENTION_BOUNDS void attention(AttentionArgs a) {
     // Past the last key that its queries see a wave has nothing to do.
     int wave_end = a.packed > 1 ? end : here.tile_first + at.first + WAVE_ROWS + s.shift + g.right;
 #else
+    In *lds_k = (In*)lds_rows, *lds_v = lds_k + K_VALUES;
     Loader<ATTENTION_D> load_k(g.k_row, g.depth);
     OfValues::Load load_v(g.v_row, g.value_depth);
     if (first < end) load_k.fetch(k, g.k_row, first, s.k_rows, g.depth);

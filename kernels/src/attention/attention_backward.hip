@@ -10,7 +10,7 @@
 //          attention_backward_kv (tiles of keys, heads / group, batches)
 // Block  : attention_delta and attention_sinks (256, 1, 1), the others (THREADS, 1, 1)
 // LDS    : STREAMED_ROWS rows of K and V, or of Q and dO with their LSE and delta, through which resident rows and results pass,
-//          and resident rows that registers do not keep; or ATTENTION_STAGES such tiles, and operands that registers do not
+//          what sums are made of in the order of fours.h beside them on MFMA, and resident rows that registers do not keep; or ATTENTION_STAGES such tiles, and operands that registers do not
 //          keep, dynamic; for FMA RESIDENT_ROWS * (STREAMED_ROWS + 1) values twice
 // Needs  : as attention; gradients overlap nothing                         checked by the launcher
 // Numeric: as attention; P and dS are rounded to the input's type for their products on the matrix unit. Every gradient is
@@ -116,9 +116,45 @@ struct HeadRows : ResidentRows {
         }
     }
 };
+// Which tiles of a gradient are operands of the scores, and which of the sums.
+#define GIVES_Q (ATTENTION_PART == 1)
+#define GIVES_V (ATTENTION_PART == 2 || ATTENTION_PART == 3)
+#define GIVES_K (ATTENTION_PART == 2 || ATTENTION_PART == 4)
+#if ATTENTION_STAGES
+typedef Reader<ATTENTION_D> SummedA;
+typedef Reader<ATTENTION_DV> SummedB;
+#else
+// K and V, or Q and dO.
+typedef Streamed<ATTENTION_D, true, !GIVES_V || GIVES_K> TileA;
+typedef Streamed<ATTENTION_DV, !GIVES_V || GIVES_K, GIVES_V> TileB;
+typedef TileA::Read SummedA;
+typedef TileB::Read SummedB;
+#define STREAMED_BYTES (TileA::BYTES + TileB::BYTES)
+#endif
+
+// Rows that a wave has of the resident ones; without a matrix unit waves have parts of rows, and all of them work alike.
+#if ATTENTION_SIZE
+#define OWN_ROWS WAVE_ROWS
+#define OWN_FIRST(at) at.first
+#else
+#define OWN_ROWS RESIDENT_ROWS
+#define OWN_FIRST(at) 0
+#endif
+// What queries from one row up to another see of such keys.
+struct Sight {
+    bool any, whole;
+
+    RF_FN Sight(const Problem& g, const Sequence& s, int query, int queries, int key, int keys) {
+        const int query_end = query + queries < s.q_rows ? query + queries : s.q_rows;
+        const int key_end = key + keys < s.k_rows ? key + keys : s.k_rows;
+        any = query < query_end && key < key_end && key < query_end + s.shift + g.right && key_end > query + s.shift - g.left;
+        whole = key_end <= query + s.shift + g.right + 1 && key >= query_end - 1 + s.shift - g.left;
+    }
+};
+
 // Writes a gradient of resident rows; `first`: row of their sequence.
-template <int DEPTH>
-RF_FN void write(const Lane& at, const ResidentRows& rows, const Output<DEPTH>& out, In* matrix, i64 first, i64 stride, double by,
+template <class Sums>
+RF_FN void write(const Lane& at, const ResidentRows& rows, const Sums& out, In* matrix, i64 first, i64 stride, double by,
                  int depth, char* lds) {
     In* to[Lane::SLOTS];
     Real scale[Lane::SLOTS];
@@ -134,16 +170,26 @@ RF_FN void write(const Lane& at, const ResidentRows& rows, const Output<DEPTH>& 
 #if ATTENTION_PART == 1
 // Makes gradients of scores of the scores' exponents and the gradients of weights.
 RF_FN void score_gradient(Real* p, const Real* dp, const Real* slope, Real unit, const Real* lse, const Real* delta) {
+    Real shift[Lane::VALUES];
+#pragma unroll
+    for (int i = 0; i < Lane::VALUES; ++i) shift[i] = -lse[Lane::slot(i)];
+    weights_of(p, unit, shift);
 #pragma unroll
     for (int i = 0; i < Lane::VALUES; ++i) {
-        int slot = Lane::slot(i);
-        p[i] = exp2_of(rf::fma(p[i], unit, -lse[slot])) * (dp[i] - delta[slot]);
+        p[i] *= dp[i] - delta[Lane::slot(i)];
         if (ATTENTION_EXTRA) p[i] *= slope[ATTENTION_EXTRA ? i : 0];
     }
 }
 
-extern "C" __global__ ATTENTION_BOUNDS void attention_backward_q(GradientArgs a) {
-    ATTENTION_LDS(lds_k, lds_v, RESIDENT_LDS_BYTES);
+// Registers suffice for two waves with extras too, if the compiler is told to see to it.
+#if ATTENTION_SIZE == 32 && ARCH_MFMA_GENERATION >= 2
+#define TWO_WAVES __attribute__((amdgpu_waves_per_eu(2)))
+#else
+#define TWO_WAVES
+#endif
+
+extern "C" __global__ ATTENTION_BOUNDS TWO_WAVES void attention_backward_q(GradientArgs a) {
+    ATTENTION_LDS(STREAMED_BYTES, RESIDENT_LDS_BYTES);
     __shared__ Real lds_s[EXCHANGE];
     const Problem& g = a.p;
 
@@ -177,44 +223,46 @@ extern "C" __global__ ATTENTION_BOUNDS void attention_backward_q(GradientArgs a)
     keys.start(g, s, 0);
     int first = keys.first, end = keys.end;
     const Real unit = unit_of(g);
-    Output<ATTENTION_D> out;
+    Output<ATTENTION_D, SummedA> out;
     out.clear();
 #if ATTENTION_STAGES
     Stages<ATTENTION_D, ATTENTION_DV> stages;
     stages.start(lds, k, g.k_row, g.depth, v, g.v_row, g.value_depth, first, end);
-    // Past the last key that its queries see a wave has nothing to do.
-    int wave_end = tile_first + at.first + WAVE_ROWS + s.shift + g.right;
 #else
-    Loader<ATTENTION_D> load_k(g.k_row, g.depth);
-    Loader<ATTENTION_DV> load_v(g.v_row, g.value_depth);
+    TileA k_tile(lds_rows, g.k_row, g.depth);
+    TileB v_tile(lds_rows + TileA::BYTES, g.v_row, g.value_depth);
     if (first < end) {
-        load_k.fetch(k, g.k_row, first, s.k_rows, g.depth);
-        load_v.fetch(v, g.v_row, first, s.k_rows, g.value_depth);
+        k_tile.fetch(k, g.k_row, first, s.k_rows, g.depth);
+        v_tile.fetch(v, g.v_row, first, s.k_rows, g.value_depth);
     }
 #endif
     for (; first < end; first += STREAMED_ROWS) {
 #if ATTENTION_STAGES
         stages.advance();
-        if (first >= wave_end) continue;
-        Rows lds_k = stages.rows_a(), lds_v = stages.rows_b();
+        Rows lds_k = stages.rows_a(), lds_v = stages.rows_b(), summed_k = lds_k;
 #else
-        load_k.put(lds_k);
-        load_v.put(lds_v);
+        k_tile.put();
+        v_tile.put();
         barrier();
         if (first + STREAMED_ROWS < end) {
-            load_k.fetch(k, g.k_row, first + STREAMED_ROWS, s.k_rows, g.depth);
-            load_v.fetch(v, g.v_row, first + STREAMED_ROWS, s.k_rows, g.value_depth);
+            k_tile.fetch(k, g.k_row, first + STREAMED_ROWS, s.k_rows, g.depth);
+            v_tile.fetch(v, g.v_row, first + STREAMED_ROWS, s.k_rows, g.value_depth);
         }
+        Rows lds_k = k_tile.rows, lds_v = v_tile.rows, summed_k = k_tile.summed;
 #endif
-        Real p[Lane::VALUES], dp[Lane::VALUES], slope[ATTENTION_EXTRA ? Lane::VALUES : 1];
-        product<ATTENTION_D>(at, q_tile, lds_k, p);
-        finish_scores<true>(g, s, at, batch, queries, first, s.k_rows, keys.whole(g, s, first), p, ATTENTION_EXTRA ? slope : (Real*)0);
-        product<ATTENTION_DV>(at, dout_tile, lds_v, dp);
-        drop(g, at, batch, queries, first, dp);
-        score_gradient(p, dp, slope, unit, lse, delta);
-        at.exchange(p, lds_s);
-        if (!ATTENTION_SIZE) barrier();
-        out.add(at, p, lds_s, lds_k);
+        const Sight sight(g, s, tile_first + OWN_FIRST(at), OWN_ROWS, first, STREAMED_ROWS);
+        if (sight.any) {
+            Real p[Lane::VALUES], dp[Lane::VALUES], slope[ATTENTION_EXTRA ? Lane::VALUES : 1];
+            const bool whole = sight.whole && first + STREAMED_ROWS <= s.k_rows;
+            product<ATTENTION_D>(at, q_tile, lds_k, p);
+            finish_scores<true>(g, s, at, batch, queries, first, s.k_rows, whole, p, ATTENTION_EXTRA ? slope : (Real*)0);
+            product<ATTENTION_DV>(at, dout_tile, lds_v, dp);
+            drop(g, at, batch, queries, first, dp);
+            score_gradient(p, dp, slope, unit, lse, delta);
+            at.exchange(p, lds_s);
+            if (!ATTENTION_SIZE) barrier();
+            out.add(at, p, lds_s, summed_k);
+        }
         if (!ATTENTION_STAGES) barrier();
     }
 
@@ -224,10 +272,10 @@ extern "C" __global__ ATTENTION_BOUNDS void attention_backward_q(GradientArgs a)
 #endif
 
 #if ATTENTION_PART >= 2
-#define GIVES_V (ATTENTION_PART != 4)
-#define GIVES_K (ATTENTION_PART != 3)
+// Whether delta is where sums of the gradients of weights begin: these are no plain products with extras.
+#define FROM_DELTA (ATTENTION_RESOURCES && !ATTENTION_EXTRA)
 #define EXTRA_VALUES (ATTENTION_EXTRA ? Lane::VALUES : 1)
-// LSE and delta of the queries of a head, on their way to LDS.
+// LSE, as an exponent, and delta of the queries of a head on their way to LDS: what is added to others, so both are negative.
 struct QueryRows {
     const Real *lse, *delta;
     i64 stride;
@@ -248,15 +296,15 @@ struct QueryRows {
     }
     RF_FN void put(Real* lds_lse, Real* lds_delta) const {
         if (thread_x() >= STREAMED_ROWS) return;
-        lds_lse[thread_x()] = exponent_of(next_lse);
-        lds_delta[thread_x()] = next_delta;
+        lds_lse[thread_x()] = -exponent_of(next_lse);
+        lds_delta[thread_x()] = -next_delta;
     }
 #else
     RF_FN void move(int first, Real* lds_lse, Real* lds_delta) const {
         for (int row = (int)thread_x(); row < STREAMED_ROWS; row += THREADS) {
             bool inside = first + row < count;
-            lds_lse[row] = inside ? exponent_of(lse[(i64)(first + row) * stride]) : (Real)__builtin_inff();
-            lds_delta[row] = inside ? delta[first + row] : (Real)0;
+            lds_lse[row] = inside ? -exponent_of(lse[(i64)(first + row) * stride]) : -(Real)__builtin_inff();
+            lds_delta[row] = inside ? -delta[first + row] : (Real)0;
         }
     }
 #endif
@@ -266,11 +314,9 @@ struct QueryRows {
 struct KeyTile {
     ResidentTile<ATTENTION_D> k;
     ResidentTile<ATTENTION_DV> v;
-    int first_key, last_key;
     Real unit;
 
-    RF_FN void start(const Problem& g, const Lane& at, u32 batch, const HeadRows& keys, int head, int tile_first, int rows,
-                     char* lds_resident, char* lds_rows) {
+    RF_FN void start(const Problem& g, const Lane& at, u32 batch, const HeadRows& keys, int head, char* lds_resident, char* lds_rows) {
 #pragma unroll
         for (int slot = 0; slot < Lane::SLOTS; ++slot) {
             k.rows[slot] = g.k + batch * g.k_batch + head * g.k_head + keys.from[slot] * g.k_row;
@@ -281,18 +327,16 @@ struct KeyTile {
         v.start(at, g.value_depth, lds_resident + ResidentTile<ATTENTION_D>::LDS_BYTES, lds_rows);
 #endif
         unit = unit_of(g);
-        first_key = tile_first;
-        last_key = (tile_first + RESIDENT_ROWS < rows ? tile_first + RESIDENT_ROWS : rows) - 1;
     }
     // Weights of a tile of queries from `first` on, and with extras what soft-cap and dropout multiply their gradients by.
-    RF_FN void weigh(const Problem& g, const Sequence& s, const Lane& at, u32 batch, const HeadRows& keys, int first, Rows lds_q,
+    RF_FN void weigh(const Problem& g, const Sequence& s, const Lane& at, u32 batch, const HeadRows& keys, int first, bool whole, Rows lds_q,
                      const Real* lse, Real* p, Real* slope, Real* factor) const {
         product<ATTENTION_D>(at, k, lds_q, p);
-        bool whole = first + STREAMED_ROWS <= s.q_rows && last_key <= first + s.shift + g.right &&
-                     first_key >= first + STREAMED_ROWS - 1 + s.shift - g.left;
         finish_scores<false>(g, s, at, batch, keys, first, s.k_rows, whole, p, ATTENTION_EXTRA ? slope : (Real*)0);
+        Real shift[Lane::VALUES];
 #pragma unroll
-        for (int i = 0; i < Lane::VALUES; ++i) p[i] = exp2_of(rf::fma(p[i], unit, -lse[at.column(i)]));
+        for (int i = 0; i < Lane::VALUES; ++i) shift[i] = lse[at.column(i)];
+        weights_of(p, unit, shift);
 #if ATTENTION_EXTRA
 #pragma unroll
         for (int i = 0; i < Lane::VALUES; ++i) factor[i] = (Real)1;
@@ -300,26 +344,30 @@ struct KeyTile {
 #endif
     }
     // Adds what the tile's queries give to the gradient of keys. `p`: their weights.
-    RF_FN void add(const Lane& at, Rows lds_q, Rows lds_dout, const Real* delta, const Real* slope, const Real* factor, Real* p,
-                   Real* exchange, Output<GIVES_K ? ATTENTION_D : 32>& dk) const {
+    RF_FN void add(const Lane& at, Rows summed_q, Rows lds_dout, const Real* delta, const Real* slope, const Real* factor, Real* p,
+                   Real* exchange, Output<GIVES_K ? ATTENTION_D : 32, SummedA>& dk) const {
         Real ds[Lane::VALUES];
-        product<ATTENTION_DV>(at, v, lds_dout, ds);
+#if FROM_DELTA
+#pragma unroll
+        for (int i = 0; i < Lane::VALUES; ++i) ds[i] = delta[at.column(i)];
+#endif
+        product<ATTENTION_DV, FROM_DELTA>(at, v, lds_dout, ds);
 #pragma unroll
         for (int i = 0; i < Lane::VALUES; ++i) {
 #if ATTENTION_EXTRA
             ds[i] *= factor[i];
             p[i] *= slope[i];
 #endif
-            ds[i] = p[i] * (ds[i] - delta[at.column(i)]);
+            ds[i] = p[i] * (FROM_DELTA ? ds[i] : ds[i] + delta[at.column(i)]);
         }
         at.exchange(ds, exchange);
         if (!ATTENTION_SIZE) barrier();
-        dk.add(at, ds, exchange, lds_q);
+        dk.add(at, ds, exchange, summed_q);
     }
 };
 
 extern "C" __global__ ATTENTION_BOUNDS void attention_backward_kv(GradientArgs a) {
-    ATTENTION_LDS(lds_q, lds_dout, RESIDENT_LDS_BYTES);
+    ATTENTION_LDS(STREAMED_BYTES, RESIDENT_LDS_BYTES);
     __shared__ Real lds_s[2][EXCHANGE];
     // By turns, where a barrier is saved.
     __shared__ Real both_lse[ATTENTION_STAGES ? 2 : 1][STREAMED_ROWS], both_delta[ATTENTION_STAGES ? 2 : 1][STREAMED_ROWS];
@@ -332,23 +380,22 @@ extern "C" __global__ ATTENTION_BOUNDS void attention_backward_kv(GradientArgs a
     at.start();
     HeadRows keys;
     keys.start(at, tile_first, s.k_first, s.k_rows, kv_head);
-    Output<GIVES_K ? ATTENTION_D : 32> out_k;
-    Output<GIVES_V ? ATTENTION_DV : 32> out_v;
+    Output<GIVES_K ? ATTENTION_D : 32, SummedA> out_k;
+    Output<GIVES_V ? ATTENTION_DV : 32, SummedB> out_v;
     out_k.clear();
     out_v.clear();
     KeyTile tile;
-    tile.start(g, at, batch, keys, kv_head, tile_first, s.k_rows, lds_resident, lds_rows);
+    tile.start(g, at, batch, keys, kv_head, lds_resident, lds_rows);
     // Queries that see some key of this workgroup.
-    int end = tile.last_key - s.shift + g.left + 1, begin = tile_first - s.shift - g.right;
+    const int key_end = tile_first + RESIDENT_ROWS < s.k_rows ? tile_first + RESIDENT_ROWS : s.k_rows;
+    int end = key_end - s.shift + g.left, begin = tile_first - s.shift - g.right;
     end = end < s.q_rows ? end : s.q_rows;
     begin = begin > 0 ? begin / STREAMED_ROWS * STREAMED_ROWS : 0;
 #if ATTENTION_STAGES
     Stages<ATTENTION_D, ATTENTION_DV> stages;
-    // Before the first query that sees its keys a wave has nothing to do.
-    int wave_begin = tile_first + at.first - s.shift - g.right;
 #else
-    Loader<ATTENTION_D> load_q(g.q_row, g.depth);
-    Loader<ATTENTION_DV> load_dout(a.dout_row, g.value_depth);
+    TileA q_tile(lds_rows, g.q_row, g.depth);
+    TileB dout_tile(lds_rows + TileA::BYTES, a.dout_row, g.value_depth);
 #endif
     int parity = 0;
     for (int head = kv_head * g.group; head < (kv_head + 1) * g.group; ++head) {
@@ -369,28 +416,31 @@ extern "C" __global__ ATTENTION_BOUNDS void attention_backward_kv(GradientArgs a
             rows.put(lds_lse, lds_delta);
             stages.advance();
             rows.fetch(first + STREAMED_ROWS);
-            if (first + STREAMED_ROWS <= wave_begin) continue;
-            Rows lds_q = stages.rows_a(), lds_dout = stages.rows_b();
+            Rows lds_q = stages.rows_a(), lds_dout = stages.rows_b(), summed_q = lds_q, summed_dout = lds_dout;
 #else
-            load_q.fetch(q, g.q_row, first, s.q_rows, g.depth);
-            load_dout.fetch(dout, a.dout_row, first, s.q_rows, g.value_depth);
+            q_tile.fetch(q, g.q_row, first, s.q_rows, g.depth);
+            dout_tile.fetch(dout, a.dout_row, first, s.q_rows, g.value_depth);
             barrier();
-            load_q.put(lds_q);
-            load_dout.put(lds_dout);
+            q_tile.put();
+            dout_tile.put();
             rows.move(first, lds_lse, lds_delta);
             barrier();
+            Rows lds_q = q_tile.rows, lds_dout = dout_tile.rows, summed_q = q_tile.summed, summed_dout = dout_tile.summed;
 #endif
+            const Sight sight(g, s, first, STREAMED_ROWS, tile_first + OWN_FIRST(at), OWN_ROWS);
+            if (!sight.any) continue;
+            const bool whole = sight.whole && first + STREAMED_ROWS <= s.q_rows;
             Real p[Lane::VALUES], kept[Lane::VALUES], slope[EXTRA_VALUES], factor[EXTRA_VALUES];
-            tile.weigh(g, s, at, batch, keys, first, lds_q, lds_lse, p, slope, factor);
+            tile.weigh(g, s, at, batch, keys, first, whole, lds_q, lds_lse, p, slope, factor);
 #if GIVES_V
 #pragma unroll
             for (int i = 0; i < Lane::VALUES; ++i) kept[i] = ATTENTION_EXTRA ? p[i] * factor[i % EXTRA_VALUES] : p[i];
             at.exchange(kept, lds_s[0]);
             if (!ATTENTION_SIZE) barrier();
-            out_v.add(at, kept, lds_s[0], lds_dout);
+            out_v.add(at, kept, lds_s[0], summed_dout);
 #endif
 #if GIVES_K
-            tile.add(at, lds_q, lds_dout, lds_delta, slope, factor, p, lds_s[1], out_k);
+            tile.add(at, summed_q, lds_dout, lds_delta, slope, factor, p, lds_s[1], out_k);
 #endif
         }
     }

@@ -377,6 +377,7 @@ pub(crate) fn backward_source(key: GradientKey) -> Source {
     const TEXT: &str = concat!(
         include_str!("tile.h"),
         include_str!("stages.h"),
+        include_str!("fours.h"),
         include_str!("scores.h"),
         include_str!("attention_backward.hip")
     );

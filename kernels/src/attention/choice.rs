@@ -9,7 +9,7 @@ use super::attention_backward::{GradientKey, Part};
 use super::tile::{Tile, general_only};
 
 /// Head sizes of keys and values together up to which a workgroup has registers for both gradients: of a wave of 32 lanes, of
-/// one of 64. Beside resident operands of the matrix unit the first holds for all.
+/// one of 64. Beside resident operands of the matrix unit the first holds for all, but for [`Tile::for_both`].
 const BOTH_MAX: [usize; 2] = [128, 256];
 
 /// What the choice needs to know of a call.
@@ -43,20 +43,24 @@ pub(super) fn decide(info: &ArchInfo, matrix: bool, gradients: &Gradients) -> De
     let queries = of_rows(rows[0], Part::Queries);
     let both = of_rows(rows[1], Part::Both);
     let both = GradientKey { tile: both.tile.for_keys(), ..both };
-    let keys = match serves_both(info, &both) {
-        true => [Some(both), None],
-        false => [Part::Values, Part::Keys].map(|part| Some(GradientKey { part, ..both })),
+    let keys = match of_both(info, both) {
+        Some(both) => [Some(both), None],
+        None => [Part::Values, Part::Keys].map(|part| Some(GradientKey { part, ..both })),
     };
     Decision { queries, keys }
 }
 
-/// Whether one workgroup has registers for the gradients of keys and of values.
-pub(super) fn serves_both(info: &ArchInfo, key: &GradientKey) -> bool {
-    let tile = &key.tile;
+/// The kernel in which one workgroup gives the gradients of keys and of values, if it has registers for that.
+pub(super) fn of_both(info: &ArchInfo, key: GradientKey) -> Option<GradientKey> {
+    let (tile, depths) = (&key.tile, key.depths.iter().sum::<usize>());
     // Where copies go past the registers, and operands wait in LDS, sums of two head sizes of 128 leave enough.
     let keeps = tile.size > 0 && tile.stages == 0 && tile.resident_words > 0;
     let roomy = (info.wave_size == 64 && !keeps) || tile.stages > 0;
-    tile.size > 0 && key.depths.iter().sum::<usize>() <= BOTH_MAX[usize::from(roomy)]
+    if tile.size > 0 && depths <= BOTH_MAX[usize::from(roomy)] {
+        return Some(key);
+    }
+    let plain = (!key.extra).then(|| tile.for_both(info, key.dtype, key.depths)).flatten();
+    plain.map(|tile| GradientKey { tile, ..key })
 }
 
 #[cfg(test)]
@@ -84,8 +88,15 @@ mod tests {
 
     #[test]
     fn wide_heads_take_a_kernel_for_each_gradient() {
-        for (arch, depth) in [("gfx942", 128), ("gfx1100", 128), ("sm_90", 256)] {
-            assert_eq!(parts(&of(arch, DType::F16, depth, false, [512; 2])), [Part::Values, Part::Keys], "{arch}");
+        for (arch, depth, extra) in
+            [("gfx942", 128, true), ("gfx908", 128, false), ("gfx1100", 128, false), ("sm_90", 256, false)]
+        {
+            assert_eq!(parts(&of(arch, DType::F16, depth, extra, [512; 2])), [Part::Values, Part::Keys], "{arch}");
+        }
+        for arch in ["gfx90a", "gfx942", "gfx950"] {
+            let decision = of(arch, DType::BF16, 128, false, [512; 2]);
+            assert_eq!(parts(&decision), [Part::Both], "{arch}");
+            assert_eq!(decision.keys[0].map(|key| (key.tile.waves, key.tile.laid)), Some((8, 1)), "{arch}");
         }
         assert_eq!(parts(&of("gfx942", DType::F32, 128, false, [512; 2])), [Part::Both], "it keeps no operands");
     }

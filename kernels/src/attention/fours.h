@@ -1,6 +1,6 @@
-// fours.h: a streamed tile that is only an operand of the second product, as that product reads it on AMD's matrix unit: of each
-// column four neighbouring rows lie side by side in LDS, which is what a lane takes at once. Rows are brought so by the threads that
-// load them; read from rows as they are, each operand would be gathered by loads of two bytes.
+// fours.h: a streamed tile as the second product reads it on AMD's matrix unit, alone or, where both products read one, beside its
+// rows: of each column four neighbouring rows lie side by side in LDS, which is what a lane takes at once. Rows are brought so by
+// the threads that load them; read from rows as they are, each operand would be gathered by loads of two bytes.
 #if ATTENTION_SIZE && !ATTENTION_STAGES
 // Four rows: 8 bytes a column, columns in pairs of 16 bytes. Every second eight of the pairs are exchanged with their neighbours, so that
 // threads that store pairs of four columns each meet no bank twice.
@@ -34,6 +34,15 @@ template <int DEPTH> struct FoursLoader {
                 const u32 shared = (u32)((EVEN ? i * PASS : 0) + r) * (u32)stride * (u32)sizeof(In);
                 held[i][r] = resource.load<2>(place[EVEN ? 0 : i], shared);
             }
+    }
+    // The rows as they are, as `Loader` puts them.
+    RF_FN void put_rows(In* lds) const {
+#pragma unroll
+        for (int i = 0; i < LOADS; ++i) {
+            if (!mine(i)) continue;
+#pragma unroll
+            for (int r = 0; r < 4; ++r) store<2>((u32*)(lds + (first_row(i) + r) * Row<DEPTH>::LENGTH + column(i)), held[i][r]);
+        }
     }
     RF_FN void put(In* lds) const {
 #pragma unroll
@@ -88,10 +97,42 @@ template <int DEPTH> struct ValueTile<DEPTH, false> {
 };
 typedef ValueTile<ATTENTION_DV, C::FOURS != 0> OfValues;
 #elif ATTENTION_SIZE
-struct OfValues { typedef Reader<ATTENTION_DV> Read; };
+template <int DEPTH, bool> struct ValueTile { typedef Reader<DEPTH> Read; };
+typedef ValueTile<ATTENTION_DV, false> OfValues;
 #else
-struct OfValues {
-    typedef Loader<ATTENTION_DV> Load;
+template <int DEPTH, bool> struct ValueTile {
+    typedef Loader<DEPTH> Load;
     typedef void Read;
+};
+typedef ValueTile<ATTENTION_DV, false> OfValues;
+#endif
+
+#if !ATTENTION_STAGES
+#if ATTENTION_SIZE == 32
+#define ATTENTION_BOTH_WAYS (C::FOURS != 0)
+#else
+#define ATTENTION_BOTH_WAYS false
+#endif
+// A streamed tile of a gradient, in LDS from `lds` on: as rows where it is an operand of scores, and where it is one of sums, as fours
+// beside them. Where there are none, sums read rows.
+template <int DEPTH, bool OF_SCORES, bool OF_SUMS> struct Streamed {
+    static const bool FOURS = OF_SUMS && ATTENTION_BOTH_WAYS, ROWS = OF_SCORES || !FOURS;
+    static const int ROWS_BYTES = ROWS ? STREAMED_ROWS * Row<DEPTH>::LENGTH * (int)sizeof(In) : 0;
+    static const int BYTES = ROWS_BYTES + (FOURS ? STREAMED_ROWS * DEPTH * (int)sizeof(In) : 0);
+    typedef typename ValueTile<DEPTH, FOURS>::Load Load;
+    typedef typename ValueTile<DEPTH, FOURS>::Read Read;
+    Load load;
+    In *rows, *summed;
+
+    RF_FN Streamed(char* lds, i64 stride, int depth) : load(stride, depth), rows((In*)lds), summed((In*)(lds + (FOURS ? ROWS_BYTES : 0))) {}
+    RF_FN void fetch(const In* base, i64 stride, int first, int count, int depth) { load.fetch(base, stride, first, count, depth); }
+    RF_FN void put() const { put(load); }
+    RF_FN void put(const Loader<DEPTH>& of) const { of.put(rows); }
+#if ATTENTION_SIZE
+    RF_FN void put(const FoursLoader<DEPTH>& of) const {
+        if (ROWS) of.put_rows(rows);
+        of.put(summed);
+    }
+#endif
 };
 #endif

@@ -132,6 +132,24 @@ RF_FN void drop(const Problem& g, const Lane& at, u32 batch, const ResidentRows&
 // The exponent of a head's sink.
 RF_FN Real sink_of(const Real* sinks, int head) { return sinks ? sinks[head] * (Real)LOG2_E : (Real)-__builtin_inff(); }
 
+// Weights of scores: exp2(values · unit + shift).
+RF_FN void weights_of(Real* values, Real unit, const Real* shift) {
+#if ARCH_PACKED_F32 && ATTENTION_SIZE
+    typedef Real Two __attribute__((ext_vector_type(2)));
+#pragma unroll
+    for (int v = 0; v < Lane::VALUES; v += 2) {
+        const Two two = __builtin_elementwise_fma((Two){values[v], values[v + 1]}, (Two){unit, unit}, (Two){shift[v], shift[v + 1]});
+        values[v] = two[0];
+        values[v + 1] = two[1];
+    }
+#else
+#pragma unroll
+    for (int v = 0; v < Lane::VALUES; ++v) values[v] = rf::fma(values[v], unit, shift[v]);
+#endif
+#pragma unroll
+    for (int v = 0; v < Lane::VALUES; ++v) values[v] = exp2_of(values[v]);
+}
+
 RF_FN Real unit_of(const Problem& g) { return ATTENTION_EXTRA ? (Real)1 : (Real)(g.scale * LOG2_E); }
 
 // Whether a tile's masks and biases are read before any is used, so that they are on their way together: where rows go to LDS past
@@ -194,11 +212,37 @@ RF_FN void read_extra(const Problem& g, const Sequence& s, const Lane& at, u32 b
 }
 #endif
 
+#if !ATTENTION_EXTRA
+// Hides what is not seen: of each resident row, the streamed rows from one place up to another are.
+template <bool QUERIES_RESIDENT>
+RF_FN void hide_unseen(const Problem& g, const Sequence& s, const Lane& at, const ResidentRows& mine, int first, int k_end, Real* values) {
+    int from[Lane::SLOTS];
+    u32 count[Lane::SLOTS];
+    const int ahead = QUERIES_RESIDENT ? s.shift + g.right : g.left - s.shift;
+    const int behind = QUERIES_RESIDENT ? g.left - s.shift : s.shift + g.right;
+    const int streamed = QUERIES_RESIDENT ? k_end : s.q_rows, resident = QUERIES_RESIDENT ? s.q_rows : k_end;
+#pragma unroll
+    for (int slot = 0; slot < Lane::SLOTS; ++slot) {
+        const int place = mine.place[slot], low = place - behind;
+        const int high = place + ahead + 1 < streamed ? place + ahead + 1 : streamed;
+        from[slot] = low - first - at.column(0);
+        count[slot] = place < resident && low < high ? (u32)(high - low) : 0;
+    }
+#pragma unroll
+    for (int v = 0; v < Lane::VALUES; ++v) {
+        const int slot = Lane::slot(v), step = at.column(v) - at.column(0);
+        values[v] = (u32)(step - from[slot]) < count[slot] ? values[v] : (Real)-__builtin_inff();
+    }
+}
+#endif
+
 // `slope`, where it is asked for: what the soft-cap's derivative multiplies a gradient of the scores by.
 template <bool QUERIES_RESIDENT>
 RF_FN void finish_scores(const Problem& g, const Sequence& s, const Lane& at, u32 batch, const ResidentRows& mine, int first,
                          int k_end, bool whole, Real* values, Real* slope) {
-    if (!ATTENTION_EXTRA && whole) return;
+#if !ATTENTION_EXTRA
+    if (!whole) hide_unseen<QUERIES_RESIDENT>(g, s, at, mine, first, k_end, values);
+#else
 #if EXTRA_AHEAD
     bool unseen[Lane::VALUES];
     Real added[Lane::VALUES];
@@ -209,7 +253,6 @@ RF_FN void finish_scores(const Problem& g, const Sequence& s, const Lane& at, u3
         int slot = Lane::slot(v), resident = mine.place[slot], streamed = first + at.column(v);
         int query = QUERIES_RESIDENT ? resident : streamed, key = QUERIES_RESIDENT ? streamed : resident, last = query + s.shift + g.right;
         bool hidden = query >= s.q_rows || key >= k_end || key > last || key < query + s.shift - g.left;
-#if ATTENTION_EXTRA
         Real x = values[v] * (Real)g.scale;
         if (slope) slope[v] = (Real)1;
         if (g.softcap != 0.0) {
@@ -235,8 +278,6 @@ RF_FN void finish_scores(const Problem& g, const Sequence& s, const Lane& at, u3
             x -= g.slopes[mine.heads[slot]] * (Real)(away < 0 ? -away : away);
         }
         values[v] = hidden ? (Real)-__builtin_inff() : x * (Real)LOG2_E;
-#else
-        values[v] = hidden ? (Real)-__builtin_inff() : values[v];
-#endif
     }
+#endif
 }

@@ -5,7 +5,7 @@ use rocfire_hal::{DType, Source};
 
 use super::attention::{AttentionKey, source};
 use super::attention_backward::{GradientKey, Part, backward_source};
-use super::choice::serves_both;
+use super::choice::of_both;
 use super::tile::{Tile, general_only};
 use super::{paged, plain};
 
@@ -55,6 +55,7 @@ fn backward(arch: Arch, dtype: DType) -> impl Iterator<Item = Source> {
         let tile = if extra { tile.general() } else { tile };
         let tile = if part == Part::Queries { tile } else { tile.for_keys() };
         let key = GradientKey { dtype, depths, tile, extra, part };
-        (part != Part::Both || serves_both(arch.info(), &key)).then(|| backward_source(key))
+        let key = if part == Part::Both { of_both(arch.info(), key) } else { Some(key) };
+        key.map(backward_source)
     })
 }

@@ -8,8 +8,9 @@
 //         ATTENTION_SIZE: side of a matrix product, 0 for plain FMA; then ATTENTION_WAVES,
 //         ATTENTION_TILES (matrix products of a wave along the resident rows), ATTENTION_RESIDENT_WORDS (registers that a
 //         resident operand may keep), ATTENTION_RESIDENT_LDS (whether resident rows that registers do not keep wait in LDS; on
-//         AMD), or for FMA ATTENTION_WAVES, ATTENTION_TILES: lanes along resident rows and values per lane along them,
-//         ATTENTION_LANES: lanes along the streamed rows.
+//         AMD), ATTENTION_LAID (groups of a resident operand that lanes have in LDS though they keep the others), or for FMA
+//         ATTENTION_WAVES, ATTENTION_TILES: lanes along resident rows and values per lane along them, ATTENTION_LANES: lanes
+//         along the streamed rows.
 using namespace rf;
 
 typedef ATTENTION_IN In;
@@ -54,8 +55,15 @@ RF_FN float larger(float a, float b) { return __builtin_fmaxf(a, b); }
 RF_FN double larger(double a, double b) { return a > b ? a : b; }
 struct Larger { RF_FN Real operator()(Real a, Real b) const { return larger(a, b); } };
 
-// Keeps the compiler from reading everything ahead, into registers that are not there.
-#define ATTENTION_HOLDS_SCHEDULE (ARCH_MATRIX == ARCH_MATRIX_WMMA11)
+// Keeps the compiler from reading everything ahead, into registers that are not there: with operands laid aside, two groups.
+#define ATTENTION_HOLDS_SCHEDULE (ATTENTION_LAID > 0 || ARCH_MATRIX == ARCH_MATRIX_WMMA11)
+
+// Whether a type's rounding takes fewer instructions of what is known to be no NaN.
+#if RF_DEVICE_AMD && !RF_CONVERTS_BF16
+#define ATTENTION_ROUNDS_NUMBERS (same<In, bf16>::value)
+#else
+#define ATTENTION_ROUNDS_NUMBERS false
+#endif
 
 // The vector, or zeros.
 RF_FN Vec<In, VEC> zero_unless(bool there, Vec<In, VEC> vector) {
@@ -255,12 +263,16 @@ template <int DEPTH> struct ResidentTile {
     static const int PER_PIECE = GROUPS / PIECES;
     static const bool KEPT = ATTENTION_TILES * GROUPS * C::STEPS * (int)sizeof(C::Operand) <= 4 * ATTENTION_RESIDENT_WORDS;
     static const bool WAITS = !KEPT && ATTENTION_RESIDENT_LDS;
-    static const int LDS_BYTES = WAITS ? ATTENTION_WAVES * ATTENTION_TILES * PIECES * Piece::BYTES : 0;
+    // The last groups, of which each lane has its own in LDS all the same.
+    static const int LAID = KEPT ? ATTENTION_LAID : 0;
+    static const int LDS_BYTES = WAITS ? ATTENTION_WAVES * ATTENTION_TILES * PIECES * Piece::BYTES : ATTENTION_TILES * LAID * THREADS * 16;
+    static_assert(!LAID || sizeof(C::Operand) * C::STEPS == 16, "a group is one access");
     static_assert(PER_PIECE * C::GROUP * sizeof(In) == Piece::ROW_BYTES, "whole groups");
     const In* rows[Lane::SLOTS];
     int depth;
     C::Operand kept[KEPT ? ATTENTION_TILES * GROUPS : 1][C::STEPS];
     char* lds;
+    Vec<u32, 4>* laid;
 
     // A group of this lane's row out of a piece in LDS.
     RF_FN static void read(const Lane& at, const char* piece, int group, C::Operand* to) {
@@ -279,6 +291,7 @@ template <int DEPTH> struct ResidentTile {
         depth = columns;
         if (!KEPT && !WAITS) return;
         int wave = at.first / WAVE_ROWS;
+        laid = (Vec<u32, 4>*)place + thread_x();
         lds = WAITS ? place + wave * (LDS_BYTES / ATTENTION_WAVES) : passage + wave * Piece::BYTES;
 #pragma unroll
         for (int t = 0; t < ATTENTION_TILES; ++t) {
@@ -303,13 +316,21 @@ template <int DEPTH> struct ResidentTile {
                 Piece::sync();
                 if (!KEPT) continue;
 #pragma unroll
-                for (int g = 0; g < PER_PIECE; ++g) read(at, to, g, kept[KEPT ? t * GROUPS + piece * PER_PIECE + g : 0]);
+                for (int g = 0; g < PER_PIECE; ++g) {
+                    const int group = piece * PER_PIECE + g;
+                    read(at, to, g, kept[KEPT ? t * GROUPS + group : 0]);
+                    if (LAID && group >= GROUPS - LAID)
+                        __builtin_memcpy(laid + (t * LAID + group - (GROUPS - LAID)) * THREADS, kept[KEPT ? t * GROUPS + group : 0], 16);
+                }
                 Piece::sync();
             }
         }
     }
     RF_FN void take(const Lane& at, int t, int group, C::Operand* to) const {
-        if (KEPT) {
+        if (LAID && group >= GROUPS - LAID) {
+            const Vec<u32, 4> words = laid[(t * LAID + group - (GROUPS - LAID)) * THREADS];
+            __builtin_memcpy(to, &words, 16);
+        } else if (KEPT) {
 #pragma unroll
             for (int s = 0; s < C::STEPS; ++s) to[s] = kept[KEPT ? t * GROUPS + group : 0][s];
         } else if (WAITS) {
@@ -323,12 +344,17 @@ template <int DEPTH> struct ResidentTile {
 };
 #endif
 
-// values = resident · streamedᵀ.
-template <int DEPTH> RF_FN void product(const Lane& at, const ResidentTile<DEPTH>& tile, Rows lds, Real* values) {
+// values = resident · streamedᵀ; with FROM, which AMD's unit can, they are added to what is there.
+template <int DEPTH, bool FROM = false> RF_FN void product(const Lane& at, const ResidentTile<DEPTH>& tile, Rows lds, Real* values) {
     Reader<DEPTH> reader(lds, at.lane);
     C::Accumulator sum[Lane::STREAMED_TILES][ATTENTION_TILES];
 #pragma unroll
     for (int n = 0; n < Lane::STREAMED_TILES * ATTENTION_TILES; ++n) sum[n / ATTENTION_TILES][n % ATTENTION_TILES] = 0;
+#if ATTENTION_RESOURCES
+#pragma unroll
+    for (int v = 0; v < (FROM ? Lane::VALUES : 0); ++v)
+        sum[v / C::ACC / ATTENTION_TILES][v / C::ACC % ATTENTION_TILES][v % C::ACC] = values[v];
+#endif
 #pragma unroll
     for (int group = 0; group < ResidentTile<DEPTH>::GROUPS; ++group) {
         C::Operand resident[ATTENTION_TILES][C::STEPS];
@@ -343,11 +369,26 @@ template <int DEPTH> RF_FN void product(const Lane& at, const ResidentTile<DEPTH
 #pragma unroll
                 for (int t = 0; t < ATTENTION_TILES; ++t) sum[j][t] = C::run(resident[t][s], streamed[s], sum[j][t]);
         }
-        if (ATTENTION_HOLDS_SCHEDULE) hold_schedule();
+        if (ATTENTION_HOLDS_SCHEDULE && (!ATTENTION_LAID || group % 2)) hold_schedule();
     }
 #pragma unroll
     for (int v = 0; v < Lane::VALUES; ++v) values[v] = sum[v / C::ACC / ATTENTION_TILES][v / C::ACC % ATTENTION_TILES][v % C::ACC];
 }
+
+// Values of which the compiler does not know that they are copies: nothing is made of them ahead of a branch, where it would take
+// registers.
+struct Aside {
+    Real values[C::ACC];
+    RF_FN Aside(const Real* from) {
+#pragma unroll
+        for (int i = 0; i < C::ACC; ++i) {
+            values[i] = from[i];
+#if RF_DEVICE_AMD
+            if (ATTENTION_ROUNDS_NUMBERS) asm volatile("" : "+v"(values[i]));
+#endif
+        }
+    }
+};
 
 // Sums over the streamed rows: [RESIDENT_ROWS, DEPTH]. `From` reads them; of WEIGHTS a NaN may become anything, as their sum shows it.
 template <int DEPTH, class From = Reader<DEPTH>, bool WEIGHTS = false> struct Output {
@@ -367,6 +408,32 @@ template <int DEPTH, class From = Reader<DEPTH>, bool WEIGHTS = false> struct Ou
                 C::scale(sum[n / ATTENTION_TILES][t], i, by[t * C::SLOTS + C::slot(i)]);
             }
     }
+    // Whether no lane of the wave has a NaN, where rounding is cheaper for that: a sum shows it.
+    RF_FN static bool numbers(const Real* values) {
+        if (!ATTENTION_ROUNDS_NUMBERS) return false;
+        Real even = values[0], odd = values[1];
+#pragma unroll
+        for (int i = 2; i < C::ACC; i += 2) {
+            even += values[i];
+            odd += values[i + 1];
+        }
+        even += odd;
+        return !rf::ballot(even != even);
+    }
+    // The values of a panel times `by`.
+    template <class To> RF_FN static void scaled(const C::Accumulator& sum, Real by, To* to) {
+        Real values[C::ACC];
+#pragma unroll
+        for (int i = 0; i < C::ACC; ++i) values[i] = (Real)sum[i] * by;
+        if (same<To, In>::value && numbers(values)) {
+#pragma unroll
+            for (int i = 0; i < C::ACC; ++i) to[i] = OfNumber<To>::of(values[i]);
+        } else {
+            const Aside aside(values);
+#pragma unroll
+            for (int i = 0; i < C::ACC; ++i) to[i] = cast<To>(aside.values[i]);
+        }
+    }
     // += values · streamed.
     RF_FN void add(const Lane& at, const Real* values, const Real*, Rows lds) {
         From reader(lds, at.lane);
@@ -376,8 +443,8 @@ template <int DEPTH, class From = Reader<DEPTH>, bool WEIGHTS = false> struct Ou
 #pragma unroll
             for (int t = 0; t < ATTENTION_TILES; ++t) {
                 const Real* own = values + (j * ATTENTION_TILES + t) * C::ACC;
-                if (WEIGHTS) C::weight_operands(own, scores[t]);
-                else C::score_operands(own, scores[t]);
+                if (WEIGHTS || numbers(own)) C::weight_operands(own, scores[t]);
+                else C::score_operands(Aside(own).values, scores[t]);
             }
 #pragma unroll
             for (int panel = 0; panel < PANELS; ++panel) {
@@ -428,15 +495,20 @@ template <int DEPTH, class From = Reader<DEPTH>, bool WEIGHTS = false> struct Ou
 #pragma unroll
             for (int piece = 0; piece < DEPTH / COLUMNS; ++piece) {
 #pragma unroll
-                for (int n = 0; n < PANELS * C::ACC; n += WIDTH<To>()) {
-                    int panel = n / C::ACC, i = n % C::ACC;
-                    // All lanes have the same values in a piece.
-                    if ((panel * ATTENTION_SIZE + C::column(i, 0)) / COLUMNS != piece) continue;
-                    int column = panel * ATTENTION_SIZE + C::column(i, lane) - piece * COLUMNS;
-                    Vec<To, WIDTH<To>()> out;
+                for (int panel = 0; panel < PANELS; ++panel) {
+                    if (panel * ATTENTION_SIZE / COLUMNS > piece || ((panel + 1) * ATTENTION_SIZE - 1) / COLUMNS < piece) continue;
+                    To rounded[C::ACC];
+                    scaled(sum[panel][t], by[t], rounded);
 #pragma unroll
-                    for (int e = 0; e < WIDTH<To>(); ++e) out[e] = cast<To>((Real)sum[panel][t][i + e] * by[t]);
-                    store<WIDTH<To>()>((To*)(lds + Piece::swizzled_byte<HALVES>(row, column * (int)sizeof(To))), out);
+                    for (int i = 0; i < C::ACC; i += WIDTH<To>()) {
+                        // All lanes have the same values in a piece.
+                        if ((panel * ATTENTION_SIZE + C::column(i, 0)) / COLUMNS != piece) continue;
+                        int column = panel * ATTENTION_SIZE + C::column(i, lane) - piece * COLUMNS;
+                        Vec<To, WIDTH<To>()> out;
+#pragma unroll
+                        for (int e = 0; e < WIDTH<To>(); ++e) out[e] = rounded[i + e];
+                        store<WIDTH<To>()>((To*)(lds + Piece::swizzled_byte<HALVES>(row, column * (int)sizeof(To))), out);
+                    }
                 }
                 Piece::sync();
 #pragma unroll
@@ -493,7 +565,7 @@ template <int DEPTH> struct ResidentTile {
 RF_FN float multiply_add(float a, float b, float c) { return rf::fma(a, b, c); }
 RF_FN double multiply_add(double a, double b, double c) { return rf::fma(a, b, c); }
 
-template <int DEPTH> RF_FN void product(const Lane& at, const ResidentTile<DEPTH>& tile, const In* lds, Real* values) {
+template <int DEPTH, bool = false> RF_FN void product(const Lane& at, const ResidentTile<DEPTH>& tile, const In* lds, Real* values) {
 #pragma unroll
     for (int v = 0; v < Lane::VALUES; ++v) values[v] = (Real)0;
     for (int k = 0; k < tile.depth; k += VEC) {
@@ -546,19 +618,14 @@ template <int DEPTH, class = void, bool = false> struct Output {
 };
 #endif
 
-// LDS of a kernel: of the streamed tiles `a` and `b`, through which resident rows and results pass where they do, and of resident
+// LDS of a kernel: of the streamed tiles, through which resident rows and results pass where they do, and of resident
 // rows that registers do not keep.
 #if ATTENTION_STAGES
-#define ATTENTION_LDS(a, b, resident_bytes)                                                                     \
+#define ATTENTION_LDS(streamed_bytes, resident_bytes)                                                           \
     extern __shared__ __attribute__((aligned(128))) char lds[];                                                 \
     char *lds_resident = lds + ATTENTION_STAGES * Stages<ATTENTION_D, ATTENTION_DV>::STAGE_BYTES, *lds_rows = 0
 #else
-template <int DEPTH_A, int DEPTH_B> struct StreamedLds {
-    static const int ROWS = STREAMED_ROWS * (Row<DEPTH_A>::LENGTH + Row<DEPTH_B>::LENGTH) * (int)sizeof(In);
-    static const int BYTES = ROWS > PASSAGE ? ROWS : PASSAGE;
-};
-#define ATTENTION_LDS(a, b, resident_bytes)                                                                     \
-    __shared__ __attribute__((aligned(16))) char lds_rows[StreamedLds<ATTENTION_D, ATTENTION_DV>::BYTES];       \
-    __shared__ __attribute__((aligned(16))) char lds_resident[(resident_bytes) + 16];                           \
-    In *a = (In*)lds_rows, *b = a + STREAMED_ROWS * Row<ATTENTION_D>::LENGTH
+#define ATTENTION_LDS(streamed_bytes, resident_bytes)                                                           \
+    __shared__ __attribute__((aligned(16))) char lds_rows[(streamed_bytes) > PASSAGE ? (streamed_bytes) : PASSAGE]; \
+    __shared__ __attribute__((aligned(16))) char lds_resident[(resident_bytes) + 16]
 #endif

@@ -26,6 +26,8 @@ pub(crate) struct Tile {
     pub stages: u16,
     /// Workgroups that a multiprocessor is to have registers for, where copies go past them; else 0.
     pub groups: u16,
+    /// Groups of a resident operand that lanes have in LDS though they keep the others.
+    pub laid: u16,
 }
 
 /// Static LDS that a kernel may have: CUDA's limit, below every AMD card's.
@@ -36,6 +38,9 @@ const HALVED_DEPTHS_MAX: usize = 320;
 const LONE_WAVE_BYTES: usize = 40 << 10;
 /// Registers of a wave of 64 for all resident operands of a gradient: beside its sums these leave an occupancy of two waves.
 const RESIDENT_WORDS_MAX: usize = 64;
+/// Padded depths together up to which both gradients fit beside all resident operands, and beside all but two groups.
+const BOTH_DEPTHS_MAX: usize = 192;
+const BOTH_LAID_DEPTHS_MAX: usize = 256;
 /// LDS that leaves an occupancy of two workgroups.
 const LDS_SHARED_BYTES: usize = 32 << 10;
 /// Lanes of a wave of the architectures whose copies go past the registers, and a lane's part of an operand there.
@@ -123,6 +128,7 @@ impl Tile {
         resident_lds: false,
         stages: 0,
         groups: 0,
+        laid: 0,
     };
 
     /// The tiles of a gradient: it keeps two resident operands, and two tiles of values.
@@ -143,8 +149,26 @@ impl Tile {
             }
             _ => {
                 let words: usize = depths.iter().map(|&depth| tile.operand_words(info, dtype, depth)).sum();
-                Tile { resident_words: if words <= RESIDENT_WORDS_MAX { RESIDENT_WORDS_MAX as u16 } else { 0 }, ..tile }
+                let resident_words = if words <= RESIDENT_WORDS_MAX { RESIDENT_WORDS_MAX as u16 } else { 0 };
+                // Sums read 16-bit types beside their rows, brought into the order of their operands.
+                let summed = |streamed: u16| usize::from(streamed) * depths.iter().sum::<usize>() * dtype.size_bytes();
+                let bytes = |streamed: u16| rows_bytes(streamed.into(), &depths, dtype) + summed(streamed);
+                let halved = dtype.size_bytes() == 2 && tile.streamed == 64 && bytes(64) > LDS_SHARED_BYTES;
+                Tile { resident_words, streamed: if halved { 32 } else { tile.streamed }, ..tile }
             }
+        }
+    }
+
+    /// The same for both gradients of keys and values beside resident operands, if waves of 64 lanes have registers for them at
+    /// an occupancy of two. Of the widest heads these are eight, which share what is streamed, and lay a group of each operand
+    /// aside.
+    pub fn for_both(self, info: &ArchInfo, dtype: DType, depths: [usize; 2]) -> Option<Tile> {
+        let unified = matches!(info.matrix, Matrix::Mfma(generation) if generation >= 2);
+        let plain = unified && dtype.size_bytes() == 2 && self.size == 32 && self.waves == 4 && self.resident_words > 0;
+        match depths.iter().sum::<usize>() {
+            ..=BOTH_DEPTHS_MAX if plain => Some(self),
+            ..=BOTH_LAID_DEPTHS_MAX if plain => Some(Tile { waves: 8, laid: 1, ..self }),
+            _ => None,
         }
     }
 
@@ -206,7 +230,7 @@ impl Tile {
     }
 
     /// The macros.
-    pub fn defines(self) -> [(&'static str, u16); 9] {
+    pub fn defines(self) -> [(&'static str, u16); 10] {
         [
             ("ATTENTION_SIZE", self.size),
             ("ATTENTION_WAVES", self.waves),
@@ -217,6 +241,7 @@ impl Tile {
             ("ATTENTION_RESIDENT_LDS", self.resident_lds.into()),
             ("ATTENTION_STAGES", self.stages),
             ("ATTENTION_GROUPS", self.groups),
+            ("ATTENTION_LAID", self.laid),
         ]
     }
 }
