@@ -25,8 +25,14 @@ pub struct Sequences<'a> {
 }
 
 impl<'a> Sequences<'a> {
-    /// Checks them, of `tokens` rows and a pool of `pool` states.
-    pub(crate) fn args(&self, op: &'static str, stream: &Stream, [tokens, pool]: [usize; 2]) -> Result<SequenceArgs> {
+    /// Checks them, of `tokens` rows and a pool of `pool` states; whether slots may be rows of several.
+    pub(crate) fn args(
+        &self,
+        op: &'static str,
+        stream: &Stream,
+        [tokens, pool]: [usize; 2],
+        has_places: bool,
+    ) -> Result<SequenceArgs> {
         let starts = self.starts.len();
         if starts == 0 || starts >= BOX_LIMIT {
             return Err(shape(op, "starts", format!("[sequences + 1], fewer than {BOX_LIMIT}"), starts));
@@ -36,7 +42,10 @@ impl<'a> Sequences<'a> {
             return Err(shape(op, "starts", "contiguous", format!("strides {:?}", self.starts.layout().strides())));
         }
         let count = starts - 1;
-        argument(op, "slots", stream, &self.slots, &[DType::I32], &[count])?;
+        match has_places {
+            true => slot_table(op, "slots", stream, &self.slots, count)?,
+            false => argument(op, "slots", stream, &self.slots, &[DType::I32], &[count])?,
+        }
         let mut args = SequenceArgs {
             starts: self.starts.device_address(),
             slots: self.slots.device_address(),
@@ -107,6 +116,26 @@ pub(crate) fn apart<'a>(
         family::disjoint(op, arg, &state, &input)?;
     }
     Ok(())
+}
+
+/// Checks slots, one of each sequence or a row of several.
+pub(crate) fn slot_table(
+    op: &'static str,
+    arg: &'static str,
+    stream: &Stream,
+    view: &View<'_>,
+    sequences: usize,
+) -> Result<()> {
+    let fits = match *view.shape() {
+        [count] => count == sequences,
+        [count, places] => count == sequences && (1..BOX_LIMIT).contains(&places),
+        _ => false,
+    };
+    if !fits {
+        let expected = format!("[{sequences}], or [{sequences}, places] with at least a place");
+        return Err(shape(op, arg, expected, format!("{:?}", view.shape())));
+    }
+    argument(op, arg, stream, view, &[DType::I32], view.shape())
 }
 
 /// Checks an argument: where it lies, its types and its shape.

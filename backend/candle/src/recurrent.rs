@@ -111,22 +111,26 @@ pub fn causal_conv(
 }
 
 /// Mamba's scan of channels along their sequences, `[tokens, dim]`; states are `[slots, dim, N]`, f32 or the type of `x`. Tokens of no
-/// sequence are zeros.
+/// sequence are zeros. Where states are kept after each token, what comes of them is the bits of a call for each.
 ///
 /// # Errors
 /// As [`causal_conv`].
 pub fn selective_scan(states: &Tensor, inputs: &ScanInputs<'_>, of: &StateSequences<'_>) -> Result<Tensor> {
     let ScanInputs { x, dt, a, b, c, d, z, dt_bias, is_softplus } = *inputs;
-    of.without("selective_scan", &[("accepted", of.accepted.is_some()), ("kept", of.kept.is_some())])?;
+    of.without("selective_scan", &[("accepted without kept", of.accepted.is_some() && of.kept.is_none())])?;
     let form = ScanForm {
         has_d: d.is_some(),
         has_z: z.is_some(),
         has_dt_bias: dt_bias.is_some(),
         has_fresh: of.fresh.is_some(),
+        keeps: of.kept.is_some(),
+        has_accepted: of.accepted.is_some(),
         pad: of.pad,
         is_softplus,
+        ..ScanForm::default()
     };
-    let others = [x, dt, a, b, c, of.starts, of.slots].into_iter().chain(d).chain(z).chain(dt_bias).chain(of.fresh);
+    let read = [x, dt, a, b, c, of.starts, of.kept.unwrap_or(of.slots)];
+    let others = read.into_iter().chain(d).chain(z).chain(dt_bias).chain(of.fresh).chain(of.accepted);
     change(&kernels::selective_scan(form), states, others)
 }
 

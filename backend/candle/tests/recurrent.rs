@@ -287,6 +287,105 @@ fn scans_go_on_where_they_were() {
     }
 }
 
+/// What drafts of two sequences leave, results and states, of each layer: states of one handle, inputs of another, both made by
+/// operators that nobody has waited for.
+fn drafts(states: &Device, read: &Device) -> Vec<Vec<f64>> {
+    let (dim, n, heads, depth) = (6, 20, 2, 32);
+    let whole = |values: &[i64], shape: &[usize]| {
+        (Tensor::new(values, read).unwrap() + 1.0).unwrap().reshape(shape).unwrap().affine(1.0, -1.0).unwrap()
+    };
+    let of = |shape: &[usize], dtype, seed| {
+        Inputs::new(read, seed).range(shape, dtype, -1.0, 1.0).unwrap().affine(0.5, 0.25).unwrap()
+    };
+    let pool = |shape: &[usize], dtype| {
+        Inputs::new(states, 9).range(shape, dtype, -1.0, 1.0).unwrap().affine(0.5, 0.0).unwrap()
+    };
+    let (starts, slots, accepted) = (whole(&[0, 3, 5], &[3]), whole(&[1, 0], &[2]), whole(&[2, 3], &[2]));
+    let table = whole(&[1, 2, 3, 4, 5, 0], &[2, 3]);
+    let plain = StateSequences { accepted: Some(&accepted), ..StateSequences::new(&starts, &slots) };
+    let kept = StateSequences { kept: Some(&table), ..plain };
+    let mut all = Vec::new();
+    let lines = pool(&[2, dim, 5], BF16);
+    let (x, weight) = (of(&[5, dim], BF16, 1), of(&[dim, 4], BF16, 2));
+    let y = causal_conv(&lines, &x, &weight, None, &plain, true).unwrap();
+    all.extend([numbers(&y), numbers(&lines)]);
+    let scanned = pool(&[6, dim, n], BF16);
+    let (dt, a) = (of(&[5, dim], BF16, 3), of(&[dim, n], F32, 4).abs().unwrap().neg().unwrap());
+    let [b, c] = [5, 6].map(|seed| of(&[5, 2, n], BF16, seed));
+    let (x, dt, a, b, c) = (&x, &dt, &a, &b, &c);
+    let scan = ScanInputs { x, dt, a, b, c, d: None, z: Some(dt), dt_bias: None, is_softplus: true };
+    let y = selective_scan(&scanned, &scan, &kept).unwrap();
+    all.extend([numbers(&y), numbers(&scanned)]);
+    for by_row in [false, true] {
+        let pool = pool(&[6, heads, depth, depth], BF16);
+        let [q, k, v] = [7, 8, 9].map(|seed| of(&[5, heads, depth], BF16, seed));
+        let decays: &[usize] = if by_row { &[5, heads, depth] } else { &[5, heads] };
+        let (g, beta) = (of(decays, F32, 10).abs().unwrap().neg().unwrap(), of(&[5, heads], F32, 11));
+        let mut params = DeltaParams::default();
+        params.normalises = true;
+        let y = delta_rule(&pool, [&q, &k, &v], DeltaGates::Given(&g, &beta), &kept, 3, params).unwrap();
+        all.extend([numbers(&y), numbers(&pool)]);
+    }
+    all
+}
+
+#[test]
+fn drafts_are_the_same_of_two_handles_and_in_threads() {
+    let one = gpu();
+    let alone = drafts(&one, &one);
+    assert!(alone.iter().all(|numbers| numbers.iter().any(|&x| x != 0.0)));
+    let other = gpu();
+    assert_eq!(drafts(&one, &other), alone);
+    assert_eq!(drafts(&other, &one), alone);
+    std::thread::scope(|scope| {
+        let both = [(); 2].map(|()| scope.spawn(|| drafts(&gpu(), &one)));
+        both.map(|thread| assert_eq!(thread.join().unwrap(), alone));
+    });
+}
+
+#[test]
+fn scans_go_on_behind_accepted_tokens() {
+    let inputs = Inputs::new(&gpu(), 1);
+    let device = inputs.device();
+    let whole = |values: &[i64]| Tensor::new(values, device).unwrap();
+    let (dim, n) = (6, 20);
+    for (dtype, state) in [(F32, F32), (BF16, BF16), (F16, F32)] {
+        let of = |shape: &[usize], dtype| inputs.range(shape, dtype, -1.0, 1.0).unwrap();
+        let [x, dt, z] = [(); 3].map(|()| of(&[5, dim], dtype));
+        let [b, c] = [(); 2].map(|()| of(&[5, 2, n], dtype));
+        let a = of(&[dim, n], F32).abs().unwrap().neg().unwrap();
+        let made = of(&[POOL, dim, n], state);
+        let run = |pool: &Tensor, from: usize, tokens: usize, of: &StateSequences<'_>| {
+            // Made by an operator, and read by nobody.
+            let x = x.narrow(0, from, tokens).unwrap().affine(2.0, 0.0).unwrap();
+            let [dt, z, b, c] = [&dt, &z, &b, &c].map(|x| x.narrow(0, from, tokens).unwrap());
+            let (dt, a, b, c, z) = (&dt, &a, &b, &c, Some(&z));
+            let inputs = ScanInputs { x: &x, dt, a, b, c, d: None, z, dt_bias: None, is_softplus: true };
+            numbers(&selective_scan(pool, &inputs, of).unwrap())
+        };
+        // One token after the other, in slot 2.
+        let (one_by_one, pool) = (made.copy().unwrap(), made.copy().unwrap());
+        let (starts, slots, table) = (whole(&[0, 1]), whole(&[2]), whole(&[2, 0, 1]).reshape((1, 3)).unwrap());
+        let each = StateSequences::new(&starts, &slots);
+        let all: Vec<_> = (0..5).map(|token| run(&one_by_one, token, 1, &each)).collect();
+        // Three tokens, of which two are accepted, and three more.
+        let (starts, none, two) = (whole(&[0, 3]), whole(&[7]), whole(&[2]));
+        let first = StateSequences { kept: Some(&table), ..StateSequences::new(&starts, &none) };
+        assert_eq!(run(&pool, 0, 3, &first), all[..3].concat(), "{dtype:?}");
+        let second = StateSequences { accepted: Some(&two), ..first };
+        assert_eq!(run(&pool, 2, 3, &second), all[2..].concat(), "{dtype:?}");
+        let last = |pool: &Tensor, slot: usize| numbers(&pool.narrow(0, slot, 1).unwrap());
+        assert_eq!(last(&pool, 1), last(&one_by_one, 2), "{dtype:?}");
+        // A place that is not there, and a slot that stands for none.
+        let before = numbers(&pool);
+        let four = whole(&[4]);
+        for of in [StateSequences { accepted: Some(&four), ..second }, StateSequences { pad: Some(0), ..second }] {
+            assert!(run(&pool, 2, 3, &of).iter().all(|&y| y == 0.0));
+            assert_eq!(numbers(&pool), before);
+        }
+    }
+}
+
 /// How gates of a delta rule come in.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Form {
@@ -385,7 +484,7 @@ fn the_delta_rule_goes_on_where_it_was() {
 #[test]
 fn the_delta_rule_in_chunks_goes_on_where_it_was() {
     // It is told of longer sequences than there are.
-    for (dtype, form) in [(F16, Form::Given), (BF16, Form::Made)] {
+    for (dtype, form) in [(F16, Form::Given), (BF16, Form::Made), (F16, Form::ByRow), (BF16, Form::ByRow)] {
         delta(dtype, F32, form, [64, 32], true, 65);
         delta(dtype, F32, form, [64, 32], false, 200);
     }

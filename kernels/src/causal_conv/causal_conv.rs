@@ -107,7 +107,7 @@ pub fn causal_conv(stream: &Stream, inputs: &CausalConv<'_>, state: ViewMut<'_>,
     }
     argument(OP, "state", stream, &state, &either, &[slots, dim, places])?;
     argument(OP, "out", stream, &out, &[dtype], &[tokens, dim])?;
-    let sequence_args = sequences.args(OP, stream, [tokens, slots])?;
+    let sequence_args = sequences.args(OP, stream, [tokens, slots], false)?;
     let (number, told) = window.told();
     if let Some((arg, told)) = &told {
         argument(OP, arg, stream, told, &[DType::I32], &[sequence_args.count()])?;

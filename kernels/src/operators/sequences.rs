@@ -7,7 +7,7 @@ use super::tokens::of_type;
 use super::{Operator, Spec};
 use crate::Result;
 use crate::causal_conv::{CausalConv, Window, causal_conv as launch_causal_conv};
-use crate::selective_scan::{SelectiveScan, selective_scan as launch_selective_scan};
+use crate::selective_scan::{ScanKept, SelectiveScan, selective_scan as launch_selective_scan};
 use crate::sequences::Sequences;
 
 /// Where in their lines causal convolutions find the last inputs of sequences: a [`crate::causal_conv::Window`] without its tensor.
@@ -89,6 +89,12 @@ pub struct ScanForm {
     pub has_dt_bias: bool,
     /// Whether it is told which sequences begin.
     pub has_fresh: bool,
+    /// Whether the slots are a row of each sequence, where the state after each token is kept.
+    pub keeps: bool,
+    /// Whether slots to write are told apart from those to read.
+    pub moves: bool,
+    /// Whether it is told at which of several places sequences go on; else at the first.
+    pub has_accepted: bool,
     /// The number of a slot that stands for none.
     pub pad: Option<i32>,
     /// Whether steps are `log(1 + e^dt)`.
@@ -100,22 +106,37 @@ pub struct ScanForm {
 /// # Inputs
 /// The pool `[slots, dim, N]`; `x` and steps `[tokens, dim]`; `a` `[dim, N]`; `b` and `c` `[tokens, groups, N]`; starts
 /// `[sequences + 1]` and slots `[sequences]`, whole numbers of any type; then what the form has, in its order: `d` `[dim]`, `z`
-/// `[tokens, dim]`, the steps' bias `[dim]`, which sequences begin `[sequences]`. The outputs are the pool and, like `x`, the results,
-/// zeros for tokens of no sequence.
+/// `[tokens, dim]`, the steps' bias `[dim]`, which sequences begin `[sequences]`, slots to write and, `[sequences]`, the places at which
+/// they go on. Slots are one for each sequence or, where states are kept, a row for each, `[sequences, places]`. The outputs are the
+/// pool and, like `x`, the results, zeros for tokens of no sequence.
 pub fn selective_scan(form: ScanForm) -> Operator {
-    let extras = [(form.has_d, "d"), (form.has_z, "z"), (form.has_dt_bias, "dt_bias"), (form.has_fresh, "fresh")];
+    let extras = [
+        (form.has_d, "d"),
+        (form.has_z, "z"),
+        (form.has_dt_bias, "dt_bias"),
+        (form.has_fresh, "fresh"),
+        (form.moves, "to"),
+        (form.has_accepted, "accepted"),
+    ];
     let names = ["pool", "x", "dt", "a", "b", "c", "starts", "slots"].into_iter();
     let names: Vec<_> =
         names.chain(extras.into_iter().filter(|(is_there, _)| *is_there).map(|(_, name)| name)).collect();
     let run = move |stream: &Stream, inputs: &[Tensor], outputs: &mut [Tensor]| {
         let [pool, out] = outputs else { unreachable!("two outputs were described") };
         let mut rest = inputs[8..].iter();
-        let [d, z, dt_bias, fresh] = extras.map(|(is_there, _)| if is_there { rest.next() } else { None });
+        let [d, z, dt_bias, fresh, to, accepted] =
+            extras.map(|(is_there, _)| if is_there { rest.next() } else { None });
         let of = Of::new(stream, &inputs[6..8], fresh, form.pad)?;
         let [x, dt, a, b, c] = [1, 2, 3, 4, 5].map(|at| inputs[at].view());
         let [d, z, dt_bias] = [d, z, dt_bias].map(|extra| extra.map(Tensor::view));
+        let [to, accepted] = [to, accepted].map(|told| told.map(|told| of_type(stream, told, DType::I32)).transpose());
+        let (to, accepted) = (to?, accepted?);
+        let kept = (form.keeps || form.moves || form.has_accepted).then(|| ScanKept {
+            to: to.as_ref().unwrap_or(&of.slots).view(),
+            accepted: accepted.as_ref().map(Tensor::view),
+        });
         let is_softplus = form.is_softplus;
-        let read = SelectiveScan { x, dt, a, b, c, d, z, dt_bias, is_softplus, sequences: of.sequences() };
+        let read = SelectiveScan { x, dt, a, b, c, d, z, dt_bias, is_softplus, sequences: of.sequences(), kept };
         eager::fill(out.view_mut(), Scalar::Int(0))?;
         launch_selective_scan(stream, &read, pool.view_mut(), out.view_mut())
     };

@@ -8,4 +8,4 @@ mod selective_scan;
 
 pub use crate::sequences::Sequences;
 pub(crate) use selective_scan::sources;
-pub use selective_scan::{SELECTIVE_SCAN_STATES_MAX, SelectiveScan, selective_scan};
+pub use selective_scan::{SELECTIVE_SCAN_STATES_MAX, ScanKept, SelectiveScan, selective_scan};

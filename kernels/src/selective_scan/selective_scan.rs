@@ -6,7 +6,7 @@ use rocfire_hal::{DType, Error, Source, Stream, View, ViewMut};
 
 use crate::Result;
 use crate::family::{BOX_LIMIT, FastDiv, KernelLaunch, Sources, c_type, shape};
-use crate::sequences::{SequenceArgs, Sequences, apart, argument};
+use crate::sequences::{SequenceArgs, Sequences, apart, argument, slot_table};
 
 const OP: &str = "selective_scan";
 /// The most numbers of a channel's state.
@@ -39,8 +39,22 @@ pub struct SelectiveScan<'a> {
     pub dt_bias: Option<View<'a>>,
     /// Whether steps are `log(1 + e^dt)`, the bias added before.
     pub is_softplus: bool,
-    /// Where sequences begin, and their slots.
+    /// Where sequences begin, and their slots; with `kept`, those to read, `[sequences]` or `[sequences, places]`.
     pub sequences: Sequences<'a>,
+    /// Slots to write that are not those to read, as engines that speculate have them; `None`: a slot is read and written.
+    pub kept: Option<ScanKept<'a>>,
+}
+
+/// Where states are written, and with which of several each sequence goes on.
+#[derive(Clone, Copy, Debug)]
+pub struct ScanKept<'a> {
+    /// The slot to write of each sequence, that which it reads or one that no other reads: I32, `[sequences]`, any strides. Or
+    /// `[sequences, places]`: the state after each token is written to the place of the token's number in its sequence, unless the slot
+    /// there is none; of a sequence with more tokens than places the state after the last one alone is, to the first place.
+    pub to: View<'a>,
+    /// The place among its slots to read at which a sequence that does not begin goes on, counted from 1: how many tokens of its last
+    /// call, which kept the state after each, were accepted. I32, `[sequences]`; `None`: all go on at the first place.
+    pub accepted: Option<View<'a>>,
 }
 
 /// `s = exp(dt · A) s + dt · B · x`, `out = (C · s + D · x) · silu(z)`: by channel and along each sequence, from the state that its slot
@@ -53,7 +67,10 @@ pub struct SelectiveScan<'a> {
 /// f32, f16 or bf16, the same for `x`, `dt`, `b`, `c`, `z` and `out`; `state`, `d` and `dt_bias` each of it or f32.
 /// # Numerics
 /// In f32; outputs are rounded once, states of 16 bits once in a call. A row's bits depend on its own sequence alone, and with states
-/// in f32 not on how it is cut into calls. Slots that there are not: see [`Sequences`].
+/// in f32 not on how it is cut into calls. Where states are kept after each token, what comes next goes on from what was rounded:
+/// results are the bits of a call for each token. Slots that there are not: see [`Sequences`]; of several slots to write for a
+/// sequence, those keep nothing, and nothing else comes of it. A sequence that goes on at a place that is not there gives zeros, and
+/// writes no state.
 /// # Errors
 /// `Shape` for shapes, types and memory that do not fit, and for 2³¹ rows, slots or workgroups or more; `Unsupported` for another type
 /// of `x`.
@@ -61,7 +78,7 @@ pub struct SelectiveScan<'a> {
 /// Gu, Dao, "Mamba: linear-time sequence modeling with selective state spaces", arXiv:2312.00752.
 pub fn selective_scan(stream: &Stream, inputs: &SelectiveScan<'_>, state: ViewMut<'_>, out: ViewMut<'_>) -> Result<()> {
     let &SelectiveScan { x, d, dt_bias, .. } = inputs;
-    let sequence_args = check(stream, inputs, &state, &out)?;
+    let (sequence_args, kept_args) = check(stream, inputs, &state, &out)?;
     let (dim, n) = (x.shape()[1], inputs.a.shape()[1]);
     let lanes = n.div_ceil(PIECE).next_power_of_two().min(LANES_MAX);
     let each = n.div_ceil(lanes * PIECE).next_power_of_two().max(1) * PIECE;
@@ -81,10 +98,11 @@ pub fn selective_scan(stream: &Stream, inputs: &SelectiveScan<'_>, state: ViewMu
         each,
         is_whole: n % PIECE == 0 && [inputs.b, inputs.c, state.view()].iter().all(in_fours),
         is_softplus: inputs.is_softplus,
+        keeps: inputs.kept.is_some(),
     };
     static SOURCES: Sources<SelectiveScanKey> = Sources::new();
     let source = SOURCES.get(key, source);
-    let args = arguments(inputs, &state, &out, sequence_args, blocks);
+    let args = arguments(inputs, &state, &out, (sequence_args, kept_args), blocks);
     let work = Work {
         category: Category::Other,
         shape: x.shape(),
@@ -93,8 +111,8 @@ pub fn selective_scan(stream: &Stream, inputs: &SelectiveScan<'_>, state: ViewMu
     };
     // SAFETY:
     // - `SelectiveScanArgs` is the twin of the kernel's struct, sizes asserted on both sides. Starts are taken as rows of `x`
-    //   whatever they are, slots are followed where the pool has them, channels are below `dim` and numbers below N: all of it
-    //   inside checked views.
+    //   whatever they are, slots are followed where the pool has them and places where there are so many, channels are below `dim`
+    //   and numbers below N: all of it inside checked views.
     // - It writes `out` and `state` only.
     unsafe {
         KernelLaunch::new(stream, &source, (OP, OP), [groups, 1, 1], [THREADS, 1, 1])
@@ -104,8 +122,13 @@ pub fn selective_scan(stream: &Stream, inputs: &SelectiveScan<'_>, state: ViewMu
 }
 
 /// Checks every argument.
-fn check(stream: &Stream, inputs: &SelectiveScan<'_>, state: &View<'_>, out: &View<'_>) -> Result<SequenceArgs> {
-    let &SelectiveScan { x, dt, a, b, c, d, z, dt_bias, is_softplus: _, sequences } = inputs;
+fn check(
+    stream: &Stream,
+    inputs: &SelectiveScan<'_>,
+    state: &View<'_>,
+    out: &View<'_>,
+) -> Result<(SequenceArgs, KeptArgs)> {
+    let &SelectiveScan { x, dt, a, b, c, d, z, dt_bias, is_softplus: _, sequences, kept } = inputs;
     let &[tokens, dim] = x.shape() else {
         return Err(shape(OP, "x", "[tokens, dim]", format!("{:?}", x.shape())));
     };
@@ -143,12 +166,42 @@ fn check(stream: &Stream, inputs: &SelectiveScan<'_>, state: &View<'_>, out: &Vi
     }
     argument(OP, "state", stream, state, &either, &[slots, dim, n])?;
     argument(OP, "out", stream, out, &[dtype], &like_x)?;
-    let sequence_args = sequences.args(OP, stream, [tokens, slots])?;
-    let maybe = [("d", d), ("z", z), ("dt_bias", dt_bias)];
+    let sequence_args = sequences.args(OP, stream, [tokens, slots], kept.is_some())?;
+    let kept_args = match &kept {
+        Some(kept) => kept.args(stream, &sequences.slots, sequence_args.count())?,
+        None => KeptArgs::zeroed(),
+    };
+    let [to, accepted] = [kept.map(|kept| kept.to), kept.and_then(|kept| kept.accepted)];
+    let maybe = [("d", d), ("z", z), ("dt_bias", dt_bias), ("to", to), ("accepted", accepted)];
     let maybe = maybe.into_iter().filter_map(|(arg, view)| Some((arg, view?)));
     let read = [("x", x), ("dt", dt), ("a", a), ("b", b), ("c", c)].into_iter().chain(maybe);
     apart(OP, [*out, *state], read.chain(sequences.views()))?;
-    Ok(sequence_args)
+    Ok((sequence_args, kept_args))
+}
+
+impl ScanKept<'_> {
+    /// Checks them, of so many sequences and their slots to read.
+    fn args(&self, stream: &Stream, from: &View<'_>, count: usize) -> Result<KeptArgs> {
+        let ScanKept { to, accepted } = self;
+        slot_table(OP, "to", stream, to, count)?;
+        if let Some(accepted) = accepted {
+            argument(OP, "accepted", stream, accepted, &[DType::I32], &[count])?;
+        }
+        let places = |view: &View<'_>| view.shape().get(1).map_or(1, |&places| places as u32);
+        let stride = |view: &View<'_>, axis: usize| view.layout().strides().get(axis).copied().unwrap_or(0);
+        Ok(KeptArgs {
+            to: to.device_address(),
+            accepted: accepted.map_or(0, |accepted| accepted.device_address()),
+            to_sequence: stride(to, 0),
+            to_place: stride(to, 1),
+            accepted_sequence: accepted.map_or(0, |accepted| stride(&accepted, 0)),
+            from_place: stride(from, 1),
+            to_places: places(to),
+            from_places: places(from),
+            is_each: u32::from(to.shape().len() == 2),
+            padding: 0,
+        })
+    }
 }
 
 /// Whether each line begins at a whole four, with its numbers side by side.
@@ -172,7 +225,7 @@ fn arguments(
     inputs: &SelectiveScan<'_>,
     state: &View<'_>,
     out: &View<'_>,
-    sequences: SequenceArgs,
+    (sequences, kept): (SequenceArgs, KeptArgs),
     blocks: usize,
 ) -> SelectiveScanArgs {
     let SelectiveScan { x, dt, a, b, c, d, z, dt_bias, .. } = inputs;
@@ -202,6 +255,7 @@ fn arguments(
         d_channel,
         dt_bias_channel,
         state_strides,
+        kept,
         sequences,
         blocks: FastDiv::new(blocks),
         channels: FastDiv::new(dim / groups),
@@ -220,6 +274,7 @@ struct SelectiveScanKey {
     each: usize,
     is_whole: bool,
     is_softplus: bool,
+    keeps: bool,
 }
 
 /// The source of one variant.
@@ -235,12 +290,13 @@ fn source(key: SelectiveScanKey) -> Source {
         ("SCAN_EACH", &each),
         ("SCAN_IS_WHOLE", flag(key.is_whole)),
         ("SCAN_IS_SOFTPLUS", flag(key.is_softplus)),
+        ("SCAN_KEEPS", flag(key.keeps)),
         ("SCAN_IS_NEAR", flag(key.dtype != DType::F32)),
     ];
     Source::new(OP, TEXT, &defines)
 }
 
-/// The sources of the family: states of 16 numbers in f32, of 128 and of 256.
+/// The sources of the family: states of 16 numbers in f32, of 128 and of 256; of 16 and 128 kept after each token.
 pub(crate) fn sources(dtype: DType) -> impl Iterator<Item = (&'static str, Source)> {
     let plain = SelectiveScanKey {
         dtype,
@@ -250,12 +306,31 @@ pub(crate) fn sources(dtype: DType) -> impl Iterator<Item = (&'static str, Sourc
         each: 4,
         is_whole: true,
         is_softplus: true,
+        keeps: false,
     };
     let long = SelectiveScanKey { lanes: 16, each: 8, weight: dtype, ..plain };
     let longest = SelectiveScanKey { lanes: 16, each: 16, state: dtype, is_whole: false, is_softplus: false, ..plain };
     let is_there = matches!(dtype, DType::F32 | DType::F16 | DType::BF16);
-    [plain, long, longest].into_iter().filter(move |_| is_there).map(|key| (OP, source(key)))
+    let keeping = [plain, long].map(|key| SelectiveScanKey { keeps: true, ..key });
+    [plain, long, longest].into_iter().chain(keeping).filter(move |_| is_there).map(|key| (OP, source(key)))
 }
+
+/// `Kept` of `selective_scan.hip`.
+#[repr(C)]
+#[derive(Clone, Copy, Pod, Zeroable)]
+struct KeptArgs {
+    to: u64,
+    accepted: u64,
+    to_sequence: i64,
+    to_place: i64,
+    accepted_sequence: i64,
+    from_place: i64,
+    to_places: u32,
+    from_places: u32,
+    is_each: u32,
+    padding: u32,
+}
+const _: () = assert!(size_of::<KeptArgs>() == 64);
 
 /// `SelectiveScanArgs` of `selective_scan.hip`.
 #[repr(C)]
@@ -281,13 +356,14 @@ struct SelectiveScanArgs {
     d_channel: i64,
     dt_bias_channel: i64,
     state_strides: [i64; 3],
+    kept: KeptArgs,
     sequences: SequenceArgs,
     blocks: FastDiv,
     channels: FastDiv,
     dim: u32,
     numbers: u32,
 }
-const _: () = assert!(size_of::<SelectiveScanArgs>() == 344);
+const _: () = assert!(size_of::<SelectiveScanArgs>() == 408);
 
 #[cfg(test)]
 mod tests;

@@ -58,7 +58,7 @@ impl Rows {
         let spans = self.spans();
         let mut starts: Vec<f64> = spans.iter().map(|([begin, _], ..)| *begin as f64).collect();
         starts.push((self.tokens() - self.surplus[1]) as f64);
-        let none = self.pad().map_or(-1.0, f64::from);
+        let none = self.none();
         let slots = spans.iter().map(|(_, slot, _)| slot.map_or(none, |slot| slot as f64)).collect();
         let mut arrays =
             vec![Array::new(&[starts.len()], DType::I32, starts), Array::new(&[spans.len()], DType::I32, slots)];
@@ -73,6 +73,11 @@ impl Rows {
     pub fn sequences<'a>(&self, tensors: &'a [Tensor]) -> Sequences<'a> {
         let fresh = self.fresh.map(|_| tensors[2].view());
         Sequences { starts: tensors[0].view(), slots: tensors[1].view(), fresh, pad: self.pad() }
+    }
+
+    /// What is told of a sequence without a slot.
+    pub fn none(&self) -> f64 {
+        self.pad().map_or(-1.0, f64::from)
     }
 
     /// A slot that no sequence has.

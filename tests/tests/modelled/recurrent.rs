@@ -35,9 +35,10 @@ pub const SUBJECTS: &[Subject] = &[
         // States read and written; queries, keys, values, results; decays and strengths.
         compulsory: Some((4 * 2 * ONE * 32 * DEPTH * DEPTH + 2 * 4 * ONE * 32 * DEPTH + 8 * ONE * 32) as u64),
         always: false,
-        run: |d| delta(d, [ONE, 1], 32),
+        run: |d| delta(d, [ONE, 1], 32, false),
     },
-    sampled("delta rule bf16 4x512, H4 D128", |d| delta(d, [4, 512], 4)),
+    sampled("delta rule bf16 4x512, H4 D128", |d| delta(d, [4, 512], 4, false)),
+    sampled("delta rule by row bf16 4x512, H4 D128", |d| delta(d, [4, 512], 4, true)),
 ];
 
 pub const KNOWN: &[Known] = &[
@@ -139,18 +140,20 @@ fn scan(device: &Device, of: [usize; 2]) -> Outcome {
         dt_bias: Some(dt_bias.view()),
         is_softplus: true,
         sequences: Sequences { starts: starts.view(), slots: slots.view(), fresh: None, pad: None },
+        kept: None,
     };
     let out = out.as_mut().map_err(|error| error.to_string())?;
     Ok(selective_scan(device.stream(), &inputs, state.view_mut(), out.view_mut())?)
 }
 
-fn delta(device: &Device, of: [usize; 2], heads: usize) -> Outcome {
+/// `by_row`: each row of a state has a decay.
+fn delta(device: &Device, of: [usize; 2], heads: usize, by_row: bool) -> Outcome {
     let [starts, slots] = sequences(device, of)?;
     let tokens = of[0] * of[1];
     let rows = || zeros(device, &[tokens, heads, DEPTH], DType::BF16);
     let (q, k, v, mut out) = (rows()?, rows()?, rows()?, rows()?);
-    let [g, beta] = [(); 2].map(|()| zeros(device, &[tokens, heads], DType::F32));
-    let (g, beta) = (g?, beta?);
+    let decays: &[usize] = if by_row { &[tokens, heads, DEPTH] } else { &[tokens, heads] };
+    let (g, beta) = (zeros(device, decays, DType::F32)?, zeros(device, &[tokens, heads], DType::F32)?);
     let mut pool = zeros(device, &[of[0], heads, DEPTH, DEPTH], DType::F32)?;
     let inputs = DeltaInputs {
         q: q.view(),

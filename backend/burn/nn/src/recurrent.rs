@@ -46,6 +46,14 @@ impl StateSequences {
         StateSequences { starts, slots, fresh: None, accepted: None, kept: None, lengths: None, pad: None }
     }
 
+    /// The slots of layers that may keep the state after each token.
+    fn states(&self) -> DispatchTensor {
+        match &self.kept {
+            Some(kept) => kept.clone().into_dispatch(),
+            None => self.slots.clone().into_dispatch(),
+        }
+    }
+
     fn told(&self) -> impl Iterator<Item = DispatchTensor> {
         [self.starts.clone(), self.slots.clone()].into_iter().map(Tensor::into_dispatch)
     }
@@ -156,13 +164,13 @@ impl States<3> {
     }
 
     /// Mamba's scan of channels along their sequences, `[tokens, dim]`; these states are `[slots, dim, N]`, f32 or the type of `x`.
-    /// Tokens of no sequence are zeros.
+    /// Tokens of no sequence are zeros. Where states are kept after each token, what comes of them is the bits of a call for each.
     ///
     /// # Panics
-    /// As [`States::causal_conv`]; of `accepted` and `kept`.
+    /// As [`States::causal_conv`]; of `accepted` without `kept`.
     pub fn selective_scan(&mut self, inputs: ScanInputs, of: &StateSequences) -> Tensor<2> {
-        if of.accepted.is_some() || of.kept.is_some() {
-            refused("selective_scan", "accepted or kept");
+        if of.accepted.is_some() && of.kept.is_none() {
+            refused("selective_scan", "accepted without kept");
         }
         let ScanInputs { x, dt, a, b, c, d, z, dt_bias, is_softplus } = inputs;
         let form = ScanForm {
@@ -170,17 +178,22 @@ impl States<3> {
             has_z: z.is_some(),
             has_dt_bias: dt_bias.is_some(),
             has_fresh: of.fresh.is_some(),
+            keeps: of.kept.is_some(),
+            has_accepted: of.accepted.is_some(),
             pad: of.pad,
             is_softplus,
+            ..ScanForm::default()
         };
         let extras = [
             d.map(Tensor::into_dispatch),
             z.map(Tensor::into_dispatch),
             dt_bias.map(Tensor::into_dispatch),
             of.fresh.clone().map(Tensor::into_dispatch),
+            of.accepted.clone().map(Tensor::into_dispatch),
         ];
         let read = [x.into_dispatch(), dt.into_dispatch(), a.into_dispatch(), b.into_dispatch(), c.into_dispatch()];
-        let others = read.into_iter().chain(of.told()).chain(extras.into_iter().flatten());
+        let told = [of.starts.clone().into_dispatch(), of.states()];
+        let others = read.into_iter().chain(told).chain(extras.into_iter().flatten());
         Tensor::from_dispatch(self.change(operators::selective_scan(form), others))
     }
 }
@@ -222,11 +235,7 @@ impl States<4> {
             pad: of.pad,
             ..DeltaForm::default()
         };
-        let slots = match &of.kept {
-            Some(kept) => kept.clone().into_dispatch(),
-            None => of.slots.clone().into_dispatch(),
-        };
-        let told = [of.starts.clone().into_dispatch(), slots].into_iter().chain(continues);
+        let told = [of.starts.clone().into_dispatch(), of.states()].into_iter().chain(continues);
         let told = told.chain(of.accepted.clone().map(Tensor::into_dispatch));
         let others = [q, k, v].into_iter().map(Tensor::into_dispatch).chain(gates).chain(told);
         Tensor::from_dispatch(self.change(operators::delta_rule(form, params, longest), others))

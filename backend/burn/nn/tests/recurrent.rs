@@ -171,6 +171,102 @@ fn scans_go_on_where_they_were() {
     close("its states", ours.tensor(), after);
 }
 
+/// What drafts of two sequences leave, results and states, of each layer; of inputs that operators have just made.
+fn drafts(device: &Device) -> Vec<Vec<f32>> {
+    let (dim, n, heads, depth) = (6, 20, 2, 32);
+    fn of<const D: usize>(shape: [usize; D], seed: u32, device: &Device) -> Tensor<D> {
+        numbers(shape, seed, DType::F32, device).mul_scalar(0.5).add_scalar(0.25)
+    }
+    let told = |values: &[i64]| ints(values).add_scalar(1).sub_scalar(1);
+    let plain =
+        StateSequences { accepted: Some(told(&[2, 3])), ..StateSequences::new(told(&[0, 3, 5]), told(&[1, 0])) };
+    let table = told(&[1, 2, 3, 4, 5, 0]).reshape([2, 3]);
+    let kept = StateSequences { kept: Some(table), ..plain.clone() };
+    let mut lines = States::of(of([2, dim, 5], 1, device)).unwrap();
+    let y = lines.causal_conv(of([5, dim], 2, device), of([dim, 4], 3, device), None, &plain, true);
+    let mut all = vec![values(y.mul_scalar(2.0)), values(lines.tensor())];
+    let mut scanned = States::of(of([6, dim, n], 1, device)).unwrap();
+    let inputs = ScanInputs {
+        x: of([dim, 5], 2, device).transpose(),
+        dt: of([5, dim], 3, device),
+        a: of([dim, n], 4, device).abs().neg(),
+        b: of([5, 2, n], 5, device),
+        c: of([5, 2, n], 6, device),
+        d: None,
+        z: Some(of([5, dim], 7, device)),
+        dt_bias: None,
+        is_softplus: true,
+    };
+    let y = scanned.selective_scan(inputs, &kept);
+    all.extend([values(y.mul_scalar(2.0)), values(scanned.tensor())]);
+    for by_row in [false, true] {
+        let mut pool = States::of(of([6, heads, depth, depth], 1, device)).unwrap();
+        let qkv = [7, 8, 9].map(|seed| of([5, heads, depth], seed, device));
+        let (g, beta) = (of([5, heads], 10, device).abs().neg(), of([5, heads], 11, device));
+        let gates = match by_row {
+            true => DeltaGates::ByRow(of([5, heads, depth], 12, device).abs().neg(), beta),
+            false => DeltaGates::Given(g, beta),
+        };
+        let y = pool.delta_rule(qkv, gates, &kept, 3, DeltaParams::default());
+        all.extend([values(y.mul_scalar(2.0)), values(pool.tensor())]);
+    }
+    all
+}
+
+#[test]
+fn drafts_are_the_same_in_threads_and_where_operators_wait_for_them() {
+    let alone = drafts(&rocm());
+    assert!(alone.iter().all(|numbers| numbers.iter().any(|&x| x != 0.0)));
+    assert_eq!(drafts(&rocm()), alone);
+    std::thread::scope(|scope| {
+        let both = [(); 2].map(|()| scope.spawn(|| drafts(&rocm())));
+        both.map(|thread| assert_eq!(thread.join().unwrap(), alone));
+    });
+}
+
+#[test]
+fn scans_go_on_behind_accepted_tokens() {
+    let (device, dim, n) = (rocm(), 6, 20);
+    let inputs = |from: usize, tokens: usize| {
+        let rows = |seed| numbers::<2>([TOKENS, dim], seed, DType::F32, &device).narrow(0, from, tokens);
+        let by_token = |seed| numbers::<3>([TOKENS, 2, n], seed, DType::F32, &device).narrow(0, from, tokens);
+        // Made by operators, and read by nobody.
+        let a = numbers::<2>([dim, n], 4, DType::F32, &device).abs().neg();
+        let (d, z, dt_bias) = (None, Some(rows(8).mul_scalar(2.0)), None);
+        let (x, dt, b, c) = (rows(2), rows(3), by_token(5).mul_scalar(0.5), by_token(6));
+        ScanInputs { x, dt, a, b, c, d, z, dt_bias, is_softplus: true }
+    };
+    let run = |states: &mut States<3>, from: usize, tokens: usize, of: &StateSequences| {
+        values(states.selective_scan(inputs(from, tokens), of))
+    };
+    // One token after the other, in slot 2.
+    let pool = numbers::<3>([3, dim, n], 1, DType::F32, &device);
+    let mut one_by_one = States::of(pool.clone()).unwrap();
+    let each = StateSequences::new(ints(&[0, 1]), ints(&[2]));
+    let all: Vec<_> = (0..5).map(|token| run(&mut one_by_one, token, 1, &each)).collect();
+    // Three tokens, of which two are accepted, and three more.
+    let table = |slots: &[i64]| -> Option<Tensor<2, Int>> { Some(ints(slots).reshape([1, slots.len()])) };
+    let mut states = States::of(pool).unwrap();
+    let of = StateSequences::new(ints(&[0, 3]), ints(&[7]));
+    let first = StateSequences { kept: table(&[2, 0, 1]), ..of };
+    assert_eq!(run(&mut states, 0, 3, &first), all[..3].concat());
+    // A clone stays as it was.
+    let clone = states.clone();
+    let kept = clone.tensor().into_data();
+    let second = StateSequences { accepted: Some(ints(&[2])), ..first };
+    assert_eq!(run(&mut states, 2, 3, &second), all[2..].concat());
+    clone.tensor().into_data().assert_eq(&kept, true);
+    let last = states.tensor().narrow(0, 1, 1).into_data();
+    last.assert_eq(&one_by_one.tensor().narrow(0, 2, 1).into_data(), true);
+    // A place that is not there, and a slot that stands for none.
+    let before = states.tensor().into_data();
+    let beyond = StateSequences { accepted: Some(ints(&[4])), ..second.clone() };
+    for of in [beyond, StateSequences { pad: Some(0), ..second }] {
+        assert!(run(&mut states, 2, 3, &of).iter().all(|&y| y == 0.0));
+        states.tensor().into_data().assert_eq(&before, true);
+    }
+}
+
 /// Queries, keys and values of one key head and two heads, and states.
 fn of_rule(device: &Device) -> ([Tensor<3>; 3], Tensor<4>) {
     let (depth, width) = (8, 32);
