@@ -28,6 +28,8 @@ const CHUNK_CHANNELS: [usize; 2] = [64, 128];
 const CHUNK_VECTOR: usize = 8;
 /// f32 elements of a workspace for each token and head: two rows of 16-bit floats, and four factors.
 const WORKSPACE: usize = 2 * CHUNK / 2 + 4;
+/// Rows of a key's channels in 16-bit floats that are there beside, where each row of a state has a decay.
+const KEY_ROWS: usize = 3;
 const FLOATS: [DType; 3] = [DType::F32, DType::F16, DType::BF16];
 
 /// How much of a state stays, and how strongly a token is taken into it.
@@ -113,9 +115,17 @@ pub fn delta_workspace(inputs: &DeltaInputs<'_>) -> usize {
     let by_row =
         matches!(inputs.gates, DeltaGates::Given { g: a, .. } | DeltaGates::Made { a, .. } if a.shape().len() == 3);
     let channels = inputs.q.shape().last().copied().unwrap_or(0);
-    let fits =
-        inputs.longest > CHUNK && !by_row && CHUNK_CHANNELS.contains(&channels) && inputs.q.dtype() != DType::F32;
-    if fits { inputs.v.shape().iter().take(2).product::<usize>() * WORKSPACE } else { 0 }
+    let fits = inputs.longest > CHUNK && CHUNK_CHANNELS.contains(&channels) && inputs.q.dtype() != DType::F32;
+    let &[tokens, heads, ..] = inputs.v.shape() else { return 0 };
+    match (fits, by_row) {
+        (false, _) => 0,
+        (true, false) => tokens * heads * WORKSPACE,
+        (true, true) => {
+            let of_tokens = tokens * heads * (WORKSPACE + KEY_ROWS * channels / 2);
+            // What chunks leave of rows; a sequence has a chunk more than it fills at the most.
+            of_tokens + (tokens / CHUNK + inputs.starts.len()) * heads * channels
+        }
+    }
 }
 
 /// The gated delta rule: of each head and token `S = e^g S`, `u = beta (v - Sᵀ k)`, `S = S + k uᵀ`, `out = Sᵀ (scale q)`.
@@ -132,10 +142,11 @@ pub fn delta_workspace(inputs: &DeltaInputs<'_>) -> usize {
 /// # Numerics
 /// In f32, token after token; a state is rounded once, where it is written. Where that is after each token, what comes next goes on from
 /// what was rounded: results are the bits of a call for each token. Where `longest` is above 64, of 16 bits, with keys of 64 or
-/// 128 channels, values of 32, 64, …, rows of `q` and `k` at multiples of 16 bytes and one decay for a head, AMD's matrix units take
-/// chunks of 64 tokens, unless there are several slots to write for a sequence: operands of products are then rounded to the type of `q`, sums and states stay f32. A sequence's results are
-/// the same bits whatever else is in the batch, as long as `longest` is on the same side of 64; those of the first way do not depend
-/// on how tokens are spread over launches if states are f32.
+/// 128 channels, values of 32, 64, … and rows of `q` and `k` at multiples of 16 bytes, AMD's matrix units take chunks of 64 tokens,
+/// unless there are several slots to write for a sequence: operands of products are then rounded to the type of `q`, sums and states
+/// stay f32. With decays by row such operands are keys and queries times decays over a chunk, which in f16 must not grow beyond its
+/// range, and `g` counts as -100 where it is less. A sequence's results are the same bits whatever else is in the batch, as long as
+/// `longest` is on the same side of 64; those of the first way do not depend on how tokens are spread over launches if states are f32.
 /// # Errors
 /// `Shape` for shapes, types and strides that do not fit, for outputs that overlap an input; `Unsupported` for another type of `q`;
 /// errors of compilation and launch.
@@ -185,7 +196,10 @@ pub fn delta_rule(
     let lines = (out.shape()[0] * out.shape()[1]) as u64;
     let factors = memory.device_address();
     let t = factors + lines * 16;
-    let args = ChunkArgs { all: call.args, t, p: t + lines * 2 * CHUNK as u64, factors };
+    let p = t + lines * 2 * CHUNK as u64;
+    let [old_k, old_q, new_k, lasts] =
+        [0, 1, 2, 3].map(|rows| p + lines * 2 * (CHUNK + rows * call.key.channels) as u64);
+    let args = ChunkArgs { all: call.args, t, p, factors, old_k, old_q, new_k, lasts };
     let threads = [WAVES * stream.device().arch().info().wave_size as usize, 1, 1];
     let pairs = call.groups / (out.shape()[2] / TILE);
     let launch = |kernel: &str, grid: [usize; 3], written: &[&Buffer]| {
@@ -598,7 +612,7 @@ pub(crate) fn sources(arch: Arch, dtype: DType) -> impl Iterator<Item = (&'stati
             let keeps = false;
             DeltaKey { dtype, state, gate, channels: 128, form, by_row, vector, key_vector, in_chunks, keeps }
         };
-        let chunks = !by_row && has_products(arch.info(), dtype);
+        let chunks = has_products(arch.info(), dtype);
         let keys = [Some(of(false)), Some(DeltaKey { keeps: true, ..of(false) }), chunks.then(|| of(true))];
         keys.into_iter().flatten().map(|key| (OP, source(key)))
     };
@@ -666,8 +680,12 @@ struct ChunkArgs {
     t: u64,
     p: u64,
     factors: u64,
+    old_k: u64,
+    old_q: u64,
+    new_k: u64,
+    lasts: u64,
 }
-const _: () = assert!(size_of::<ChunkArgs>() == 360);
+const _: () = assert!(size_of::<ChunkArgs>() == 392);
 
 #[cfg(test)]
 mod tests;

@@ -70,7 +70,7 @@ const PLAIN: Spec = Spec {
 const DRAFTS: Spec = Spec { lengths: &[1, 2, 4, 3, 5, 2], keeps: 4, depths: [128, 128], ..PLAIN };
 
 /// No token, one, around a chunk, several chunks; channels below a lane's, beside a power of two, of more than one tile.
-const SIZES: [Spec; 28] = [
+const SIZES: [Spec; 35] = [
     Spec { lengths: &[1], heads: 1, depths: [1, 1], ..PLAIN },
     PLAIN,
     Spec { lengths: &[0, 1, 63, 65], depths: [128, 128], ..PLAIN },
@@ -100,6 +100,40 @@ const SIZES: [Spec; 28] = [
     Spec { lengths: &[66, 0, 64], odd: true, heads: 1, depths: [64, 32], pad: 8, fills: true, ..PLAIN },
     Spec { lengths: &[], ..PLAIN },
     Spec { lengths: &[], pad: 2, fills: true, ..PLAIN },
+    // Chunks with decays by row: weak ones, strong ones, and such that leave nothing from one token to the next.
+    Spec { lengths: &[130, 0, 64, 1], by_row: true, heads: 1, depths: [64, 32], ..PLAIN },
+    Spec { lengths: &[129], by_row: true, form: Form::Made, key_heads: 2, heads: 4, depths: [128, 64], ..PLAIN },
+    Spec {
+        lengths: &[100],
+        by_row: true,
+        form: Form::Bounded(-1e-4),
+        depths: [64, 32],
+        heads: 1,
+        across: true,
+        ..PLAIN
+    },
+    Spec {
+        lengths: &[3, 81],
+        by_row: true,
+        form: Form::Bounded(-5.0),
+        depths: [128, 32],
+        heads: 1,
+        moves: true,
+        ..PLAIN
+    },
+    Spec { lengths: &[90], by_row: true, form: Form::Bounded(-60.0), depths: [64, 32], normalises: false, ..PLAIN },
+    Spec { lengths: &[70], by_row: true, form: Form::Bounded(-400.0), depths: [64, 32], heads: 1, ..PLAIN },
+    Spec {
+        lengths: &[100, 3, 2, 64],
+        by_row: true,
+        odd: true,
+        moves: true,
+        pad: 8,
+        heads: 1,
+        depths: [64, 32],
+        fills: true,
+        ..PLAIN
+    },
     // States after each token of those that are not too many, in slots of their own or in those that are read.
     Spec { lengths: &[1], heads: 1, depths: [1, 1], keeps: 1, ..PLAIN },
     DRAFTS,
@@ -144,8 +178,8 @@ pub fn drawn(draw: &mut Draw<'_>) -> Case {
         heads: key_heads * (1 + draw.below(3)),
         depths: if in_chunks { [draw.pick(&[64, 128]), 32] } else { [draw.extent(129), draw.extent(129)] },
         state: if bits16 { DType::BF16 } else { DType::F32 },
-        form: draw.pick(&[Form::Given, Form::Made, Form::Bounded(-3.0)]),
-        by_row: !in_chunks && draw.flag(),
+        form: draw.pick(&[Form::Given, Form::Made, Form::Bounded(-3.0), Form::Bounded(-50.0)]),
+        by_row: draw.flag(),
         normalises: draw.flag(),
         scale: None,
         fills: draw.flag(),

@@ -56,6 +56,20 @@ pub const KNOWN: &[Known] = &[
         Limit::Segments,
         "an operand of its matrix unit is 32 bytes of a row, in two accesses, and both halves of a wave read it",
     ),
+    (
+        "delta_walk",
+        "delta rule by row bf16 4x512",
+        "gfx1100",
+        Limit::Segments,
+        "as without: an operand is 32 bytes of a row, in two accesses, and both halves of a wave read it",
+    ),
+    (
+        "delta_chunks",
+        "delta rule by row bf16 4x512",
+        "gfx9",
+        Limit::Conflicts,
+        "none with lanes in order; taken out of order, decays of rows four apart and of the channels beside meet",
+    ),
 ];
 
 /// Sequences that decode.

@@ -28,17 +28,23 @@ struct Fixture {
     device: Device,
     dtype: DType,
     longest: usize,
+    /// Whether each row of a state has a decay.
+    by_row: bool,
 }
 
 impl Fixture {
     /// Token after token.
     fn steps() -> Fixture {
-        Fixture { device: own_device(), dtype: DType::F32, longest: 1 }
+        Fixture { device: own_device(), dtype: DType::F32, longest: 1, by_row: false }
     }
 
     /// By chunks, where the device has them.
     fn chunks() -> Fixture {
-        Fixture { device: own_device(), dtype: DType::BF16, longest: 100 }
+        Fixture { device: own_device(), dtype: DType::BF16, longest: 100, by_row: false }
+    }
+
+    fn chunks_by_row() -> Fixture {
+        Fixture { by_row: true, ..Fixture::chunks() }
     }
 
     /// Launches of a call.
@@ -62,8 +68,9 @@ impl Fixture {
     }
 
     /// Rows of each of a sequence's tokens from `first` on: queries, keys, values, decays, strengths.
-    fn rows(sequence: &Sequence, first: usize) -> [Vec<f64>; 5] {
-        let extents = [KEY_HEADS * KEYS, KEY_HEADS * KEYS, HEADS * CHANNELS, HEADS, HEADS];
+    fn rows(&self, sequence: &Sequence, first: usize) -> [Vec<f64>; 5] {
+        let decays = if self.by_row { HEADS * KEYS } else { HEADS };
+        let extents = [KEY_HEADS * KEYS, KEY_HEADS * KEYS, HEADS * CHANNELS, decays, HEADS];
         let mut rows = [const { Vec::new() }; 5];
         for token in first..first + sequence.tokens {
             let mut numbers = Numbers::new(sequence.name * 1000 + token as u64);
@@ -85,7 +92,7 @@ impl Fixture {
             &[tokens, KEY_HEADS, KEYS],
             &[tokens, KEY_HEADS, KEYS],
             &[tokens, HEADS, CHANNELS],
-            &[tokens, HEADS],
+            if self.by_row { &[tokens, HEADS, KEYS] } else { &[tokens, HEADS] },
             &[tokens, HEADS],
         ];
         std::array::from_fn(|part| {
@@ -98,7 +105,7 @@ impl Fixture {
     fn run(&self, batch: &[(Sequence, usize)], pool: &mut Tensor) -> Vec<Vec<f64>> {
         let (mut all, mut starts) = ([const { Vec::new() }; 5], vec![0]);
         for (sequence, first) in batch {
-            all.iter_mut().zip(Self::rows(sequence, *first)).for_each(|(all, rows)| all.extend(rows));
+            all.iter_mut().zip(self.rows(sequence, *first)).for_each(|(all, rows)| all.extend(rows));
             starts.push(starts[starts.len() - 1] + sequence.tokens as i32);
         }
         let tokens = *starts.last().unwrap() as usize;
@@ -140,7 +147,8 @@ const EMPTY: Sequence = Sequence { name: 4, tokens: 0, slot: 1 };
 
 #[test]
 fn the_bits_of_a_sequence_are_those_it_has_alone_whoever_joins_it() {
-    for (fixture, sequence) in [Fixture::steps, Fixture::chunks].iter().flat_map(|of| [(of(), LONG), (of(), SHORT)]) {
+    let fixtures = [Fixture::steps, Fixture::chunks, Fixture::chunks_by_row];
+    for (fixture, sequence) in fixtures.iter().flat_map(|of| [(of(), LONG), (of(), SHORT)]) {
         let mut pool = fixture.pool();
         let alone = fixture.run(&[(sequence, 0)], &mut pool).remove(0);
         assert!(alone.iter().any(|&x| x != 0.0));
@@ -181,7 +189,7 @@ fn with_rows_of_slots(
     [from, to, accepted]: [&[i32]; 3],
     pool: &mut Tensor,
 ) -> Vec<f64> {
-    let all = Fixture::rows(&sequence, first);
+    let all = fixture.rows(&sequence, first);
     let tokens = sequence.tokens;
     let [q, k, v, g, beta] = fixture.tensors(tokens, &all);
     let row = |slots: &[i32]| {
@@ -267,13 +275,15 @@ fn a_place_that_is_not_there_gives_zeros() {
 
 #[test]
 fn sequences_longer_than_told_are_right_too() {
-    let mut fixture = Fixture { longest: 300, ..Fixture::chunks() };
-    let (sequence, mut pool) = (Sequence { tokens: 300, ..LONG }, fixture.pool());
-    let told = fixture.run(&[(sequence, 0)], &mut pool);
-    fixture.longest = 65;
-    let mut again = fixture.pool();
-    assert_eq!(fixture.run(&[(sequence, 0)], &mut again), told);
-    assert_eq!(read(&again), read(&pool));
+    for of in [Fixture::chunks, Fixture::chunks_by_row] {
+        let mut fixture = Fixture { longest: 300, ..of() };
+        let (sequence, mut pool) = (Sequence { tokens: 300, ..LONG }, fixture.pool());
+        let told = fixture.run(&[(sequence, 0)], &mut pool);
+        fixture.longest = 65;
+        let mut again = fixture.pool();
+        assert_eq!(fixture.run(&[(sequence, 0)], &mut again), told);
+        assert_eq!(read(&again), read(&pool));
+    }
 }
 
 #[test]
