@@ -200,6 +200,29 @@ RF_FN u32 high_halves(u32 a, u32 b) {
     return halves;
 #endif
 }
+// Bytes of the lower or the upper halves of two registers in turn, the first's lowest.
+RF_FN u32 zip_low_bytes(u32 a, u32 b) {
+#if RF_DEVICE_AMD
+    return __builtin_amdgcn_perm(b, a, 0x05010400u);
+#elif defined(RF_HOST)
+    return (a & 0xffu) | (b & 0xffu) << 8 | (a & 0xff00u) << 8 | (b & 0xff00u) << 16;
+#else
+    u32 bytes;
+    asm("prmt.b32 %0, %1, %2, 0x5140;" : "=r"(bytes) : "r"(a), "r"(b));
+    return bytes;
+#endif
+}
+RF_FN u32 zip_high_bytes(u32 a, u32 b) {
+#if RF_DEVICE_AMD
+    return __builtin_amdgcn_perm(b, a, 0x07030602u);
+#elif defined(RF_HOST)
+    return (a >> 16 & 0xffu) | (b >> 8 & 0xff00u) | (a >> 8 & 0xff0000u) | (b & 0xff000000u);
+#else
+    u32 bytes;
+    asm("prmt.b32 %0, %1, %2, 0x7362;" : "=r"(bytes) : "r"(a), "r"(b));
+    return bytes;
+#endif
+}
 // Two floats that the type holds exactly, as `two_of` has them.
 template <class H> RF_FN u32 exact_two(float low, float high) {
     if (same<H, bf16>::value) return high_halves(bit_cast<u32>(low), bit_cast<u32>(high));

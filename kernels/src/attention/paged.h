@@ -14,6 +14,11 @@ typedef PAGED_IN In;
 #define PAGED_TILES (PAGED_WAY >= 2)
 #define CHANNELS 8
 #define WAVES (THREADS / ARCH_WAVE_SIZE)
+// Scales of codes: none, one for all keys and one for all values of a head, or of blocks or tokens.
+#define HEAD_SCALES (PAGED_SCALES == 1)
+#define KEY_SCALES (PAGED_SCALES == 2)
+// What codes as a kernel has them are to be multiplied by: the matrix unit's are words of `decode_word`.
+#define DECODED_BY (PAGED_WAY == 0 ? 1.0f : decoded_by<In>())
 // Eight channels of each lane at once: so often for those of a key, and of a value.
 #define K_TURNS PAGED_K_TURNS
 #define V_TURNS PAGED_V_TURNS
@@ -52,8 +57,9 @@ struct PagedArgs {
     float scale, softcap;  // softcap 0: none
     i32 window;            // keys that a query sees at most
     u32 tokens, heads, q_most, q_is_whole, groups, splits;
+    u32 run_shift, unused;  // an item is a run of 2^run_shift splits
 };
-static_assert(sizeof(PagedArgs) == 9 * 8 + 144 + 64 + 64 + 56 + 72, "as in paged.rs");
+static_assert(sizeof(PagedArgs) == 9 * 8 + 144 + 64 + 64 + 56 + 80, "as in paged.rs");
 
 // A sequence: its keys, queries, and the splits that they see.
 struct Sequence {
@@ -83,7 +89,7 @@ struct Larger { RF_FN float operator()(float a, float b) const { return __builti
 // Where the keys of a split are: bytes from a plane's begin to a key's channels, -1 where there is no key.
 struct Places {
     i64 k_at[SPLIT], v_at[SPLIT];
-#if CACHE_IS_CODED
+#if KEY_SCALES
     float k_scale[SPLIT], v_scale[SPLIT];
 #endif
 };
@@ -98,12 +104,13 @@ struct Shared {
     State states[WAVES][ROWS];
 #endif
     u32 sums[WAVES];
-    u32 sequence, split;
-    bool is_missing[WAVES];  // whether a wave found that a page, or the key of a slot, is not there
+    u32 sequence, run;
 };
 
-// The sequence that split `number` of all is of, and which of its own it is; false where there are not so many.
-RF_FN bool find_split(const PagedArgs& g, Shared& shared, u32 number) {
+// Of tiles a run is one split.
+#define RUN_SHIFT (PAGED_TILES ? 0 : g.run_shift)
+// The sequence that run `number` of all is of, and which of its own it is; false where there are not so many.
+RF_FN bool find_run(const PagedArgs& g, Shared& shared, u32 number) {
     const u32 thread = thread_x();
     u32 before = 0;
     for (u32 first = 0; first < g.pages.sequences; first += THREADS) {
@@ -111,7 +118,7 @@ RF_FN bool find_split(const PagedArgs& g, Shared& shared, u32 number) {
         u32 own = 0;
         if (first + thread < g.pages.sequences) {
             s.start(g, first + thread);
-            own = (u32)s.splits;
+            own = ((u32)s.splits + (1u << RUN_SHIFT) - 1) >> RUN_SHIFT;
         }
         u32 end = own;
 #pragma unroll
@@ -130,11 +137,10 @@ RF_FN bool find_split(const PagedArgs& g, Shared& shared, u32 number) {
         }
         if (number >= before + end - own && number < before + end) {
             shared.sequence = first + thread;
-            shared.split = number - (before + end - own);
+            shared.run = number - (before + end - own);
         }
         before += total;
         if (number < before) {
-            if (lane() == 0) shared.is_missing[thread / ARCH_WAVE_SIZE] = false;
             barrier();
             return true;
         }
@@ -222,28 +228,44 @@ struct RowEnd {
 };
 
 #if !PAGED_TILES
-// Where the keys of a split are, from `first` to `end`.
-RF_FN void find_keys(const PagedArgs& g, Shared& shared, u32 sequence, u32 kv_head, i32 begin, i32 first, i32 end) {
-    for (i32 n = (i32)thread_x(); n < SPLIT; n += THREADS) {
-        const i32 key = begin + n;
+// Where the keys of a split are that a wave takes, from `first` to `end`: RUN neighbours in each step of all waves. Whether all of them are
+// there. A wave finds its own, and waits for no other.
+template <int RUN> RF_FN bool find_keys(const PagedArgs& g, Shared& shared, u32 sequence, u32 kv_head, i32 begin, i32 first, i32 end) {
+    const int EACH = SPLIT / THREADS;
+    static_assert(SPLIT % THREADS == 0 && SPLIT % (WAVES * RUN) == 0, "each lane finds as many, in whole steps");
+    const i32 wave = (i32)(thread_x() / ARCH_WAVE_SIZE);
+    KeyPlace places[EACH];
+    // All are asked for before the first is waited for. Those that are not of the split ask for another.
+    if (first < end) {
+#pragma unroll
+        for (int i = 0; i < EACH; ++i) {
+            const i32 at = i * ARCH_WAVE_SIZE + (i32)lane();
+            places[i].find(g, sequence, held_inside(begin + at / RUN * (WAVES * RUN) + wave * RUN + at % RUN, first, end - 1));
+        }
+    }
+    bool all = true;
+#pragma unroll
+    for (int i = 0; i < EACH; ++i) {
+        const i32 at = i * ARCH_WAVE_SIZE + (i32)lane(), n = at / RUN * (WAVES * RUN) + wave * RUN + at % RUN, key = begin + n;
+        const KeyPlace place = places[i];
         i64 k_at = -1, v_at = -1;
         if (key >= first && key < end) {
-            KeyPlace place;
-            place.find(g, sequence, key);
             if (place.is_there(g)) {
                 k_at = token_at(g.k, place.page, kv_head, place.offset) * (i64)sizeof(Code);
                 v_at = token_at(g.v, place.page, kv_head, place.offset) * (i64)sizeof(Code);
-#if CACHE_IS_CODED
-                shared.places.k_scale[n] = *scale_at(g.k_scales, place.page, kv_head, place.offset);
-                shared.places.v_scale[n] = *scale_at(g.v_scales, place.page, kv_head, place.offset);
+#if KEY_SCALES
+                shared.places.k_scale[n] = DECODED_BY * *scale_at(g.k_scales, place.page, kv_head, place.offset);
+                shared.places.v_scale[n] = DECODED_BY * *scale_at(g.v_scales, place.page, kv_head, place.offset);
 #endif
             } else {
-                shared.is_missing[thread_x() / ARCH_WAVE_SIZE] = true;
+                all = false;
             }
         }
         shared.places.k_at[n] = k_at;
         shared.places.v_at[n] = v_at;
     }
+    wave_barrier();
+    return !rf::ballot(!all);
 }
 
 // A row of all waves: its state, and what a channel of each wave is multiplied by.
@@ -264,6 +286,9 @@ RF_FN void write_rows(const PagedArgs& g, const Shared& shared, const Rows& rows
     const u32 row_threads = V_CHANNELS_MOST / 4, at_once = THREADS / row_threads;
     const u32 channel = thread_x() % row_threads * 4;
     if (thread_x() >= row_threads * at_once) return;
+#if HEAD_SCALES
+    const float scale = DECODED_BY * *scale_at(g.v_scales, 0, kv_head, 0);
+#endif
     for (u32 n = thread_x() / row_threads; n < RESULT_ROWS && first + n < rows.count; n += at_once) {
         float by[WAVES];
         const State state = state_of_row(shared, first + n, by);
@@ -279,6 +304,10 @@ RF_FN void write_rows(const PagedArgs& g, const Shared& shared, const Rows& rows
 #pragma unroll
                 for (int e = 0; e < 4; ++e) x[e] += part[e] * by[wave];
             }
+#if HEAD_SCALES
+#pragma unroll
+            for (int e = 0; e < 4; ++e) x[e] *= scale;
+#endif
             end.put_four(g, channel, x, is_only);
         }
         if (channel == 0) end.put_state(g, state, is_only);

@@ -5,8 +5,8 @@
 //
 // Shapes : Q [tokens, heads, depth], O [tokens, heads, value_depth], LSE [tokens, heads]; strides in elements, last axes of Q and O 1;
 //          bias [tokens, ..]: of a query, for keys from keys - q_len on; cache as in cache.h, heads / group heads
-// Grid   : paged (items at most, 1, 1): an item is a split, of SPLIT keys, of ROWS rows that share a head of keys: heads of the
-//          group, then queries.
+// Grid   : paged (items at most, 1, 1): an item is a run of splits, of SPLIT keys each, of ROWS rows that share a head of keys: heads of
+//          the group, then queries.
 //          Workgroups find what their items are by the lengths, and take one after the other until there is none
 //          paged_combine (tokens * heads, 1, 1) adds up the splits of a row
 // Block  : (THREADS, 1, 1) both
@@ -26,13 +26,15 @@
 //          PAGED_K_TURNS, PAGED_V_TURNS: how often that is, for the channels of a key and of a value;
 //          PAGED_ROWS, PAGED_SPLIT, PAGED_THREADS; PAGED_WAY: what computes a split, as paged.h has the numbers; those of paged_tiles.h
 //          or paged_hopper.h;
-//          PAGED_GROUPS: workgroups that a unit has registers for; PAGED_SLOTS: whether keys are found by slots and
-//          not by pages; PAGED_ACROSS: whether tokens are neighbours in the plane of values, and not channels
-// One split of a workgroup's rows.
-RF_FN void run_split(const PagedArgs& g, Shared& shared, Exchanged& exchanged, u32 chunk, u32 kv_head) {
-    const u32 sequence = shared.sequence, split = shared.split;
+//          PAGED_SCALES: scales of codes, as paged.h has the numbers; PAGED_GROUPS: workgroups that a unit has registers for;
+//          PAGED_SLOTS: whether keys are found by slots and not by pages; PAGED_ACROSS: whether tokens are neighbours in the plane of
+//          values, and not channels
+// Split number `n` of a workgroup's run, of its rows.
+RF_FN void run_split(const PagedArgs& g, Shared& shared, Exchanged& exchanged, u32 n, u32 chunk, u32 kv_head) {
+    const u32 sequence = shared.sequence, split = (shared.run << RUN_SHIFT) + n;
     Sequence s;
     s.start(g, sequence);
+    if (split >= (u32)s.splits) return;
     Rows rows;
     rows.first = chunk * ROWS;
     const u32 all = (u32)s.q_len * g.group.divisor, most = g.q_most * g.group.divisor;
@@ -54,15 +56,11 @@ RF_FN void run_split(const PagedArgs& g, Shared& shared, Exchanged& exchanged, u
     work.run(g, exchanged, rows, sequence, kv_head, first, end);
     work.write(g, exchanged, rows, kv_head, split, s.splits == 1);
 #else
-    find_keys(g, shared, sequence, kv_head, begin, first, end);
     Work work;
     work.start(g, rows, kv_head);
-    barrier();
-    // None are all there where a page is not.
-    bool is_missing = false;
-#pragma unroll
-    for (int wave = 0; wave < WAVES; ++wave) is_missing |= shared.is_missing[wave];
-    work.run(g, shared, exchanged, begin, first - begin, end - begin, is_missing ? SPLIT : first - begin, rows.place);
+    const bool are_there = find_keys<WAVE_RUN>(g, shared, sequence, kv_head, begin, first, end);
+    // None are taken for all there where a page is not.
+    work.run(g, shared, exchanged, begin, first - begin, end - begin, are_there ? first - begin : SPLIT, rows.place);
 #pragma unroll
     for (u32 row = 0; row < ROWS; row += RESULT_ROWS) {
         if (row >= rows.count) break;
@@ -89,10 +87,13 @@ extern "C" __global__ RF_BOUNDS(THREADS, PAGED_GROUPS) void paged(PagedArgs g) {
     Shared& shared = exchanged.shared;
 #endif
     for (u32 item = group_x();; item += g.groups) {
-        const u32 line = g.kv_heads.divide(item), split = g.chunks.divide(line);
-        if (!find_split(g, shared, split)) return;
-        run_split(g, shared, exchanged, line - split * g.chunks.divisor, item - line * g.kv_heads.divisor);
-        barrier();
+        const u32 line = g.kv_heads.divide(item), run = g.chunks.divide(line);
+        if (!find_run(g, shared, run)) return;
+#pragma unroll 1
+        for (u32 n = 0; n < 1u << RUN_SHIFT; ++n) {
+            run_split(g, shared, exchanged, n, line - run * g.chunks.divisor, item - line * g.kv_heads.divisor);
+            barrier();
+        }
     }
 }
 

@@ -4,7 +4,7 @@
 use bytemuck::{Pod, Zeroable};
 use rocfire_arch::{Arch, ArchInfo, Matrix};
 use rocfire_hal::profile::{Category, Work};
-use rocfire_hal::{Buffer, DType, Error, Source, Stream, Tensor, View, ViewMut};
+use rocfire_hal::{Buffer, DType, DriverKind, Error, Source, Stream, Tensor, View, ViewMut};
 
 use crate::Result;
 use crate::cache::{self, Cache, CacheKey, CacheLayout, PageArgs, Pages, PlaneArgs, ScaleArgs};
@@ -38,6 +38,10 @@ pub const PAGED_VALUE_DEPTH_MAX: usize = 4 * THREADS;
 /// lengths
 /// are shorter than their bound.
 const GROUPS_MAX: usize = 8192;
+/// Workgroups that the emulator runs side by side.
+const EMULATED_SLOTS: usize = 4;
+/// Workgroups of each place for one, where they take several splits.
+const ROUNDS_LEAST: usize = 3;
 
 /// Which queries a sequence has.
 #[derive(Clone, Copy, Debug)]
@@ -360,7 +364,9 @@ impl Call {
         let group = heads / kv_heads;
         let chunks = (q_most * group).div_ceil(key.rows);
         // A sequence without keys has a split too: it writes zeros.
-        let items = sequences * splits_most(inputs, params).max(1) * chunks * kv_heads;
+        let splits = splits_most(inputs, params).max(1);
+        let run_shift = key.run_shift(stream, sequences * splits * chunks * kv_heads);
+        let items = sequences * splits.div_ceil(1 << run_shift) * chunks * kv_heads;
         if items >= BOX_LIMIT || tokens * heads >= BOX_LIMIT {
             return Err(shape(OP, "q", format!("fewer than {BOX_LIMIT} splits of heads"), items.max(tokens * heads)));
         }
@@ -374,6 +380,7 @@ impl Call {
         (args.group, args.chunks, args.kv_heads) = (FastDiv::new(group), FastDiv::new(chunks), FastDiv::new(kv_heads));
         args.groups = items.min(GROUPS_MAX) as u32;
         args.splits = splits_most(inputs, params) as u32;
+        args.run_shift = run_shift;
         Ok(Call { key, args, items: if tokens == 0 || heads == 0 { 0 } else { items } })
     }
 }
@@ -428,7 +435,30 @@ struct PagedKey {
     across: bool,
     /// Whether keys are found by slots.
     slots: bool,
+    scales: CodeScales,
     way: Way,
+}
+
+/// Scales of codes, numbers of `paged.h`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+enum CodeScales {
+    /// No codes.
+    None,
+    /// One for all keys and one for all values of a head: they multiply sums.
+    OfHeads,
+    /// Of blocks, or of tokens: they multiply scores and weights.
+    OfKeys,
+}
+
+impl CodeScales {
+    /// Those of a cache. [`Way::Tiles`] takes all as if they were of keys.
+    fn of(cache: &Cache<'_>) -> CodeScales {
+        if cache.codes.is_none() {
+            return CodeScales::None;
+        }
+        let alike = cache.scales().iter().all(|scales| scales.page == 0 && scales.token == 0);
+        if alike { CodeScales::OfHeads } else { CodeScales::OfKeys }
+    }
 }
 
 /// What computes a split.
@@ -463,6 +493,7 @@ impl PagedKey {
                 return PagedKey { rows: tiles.rows, way: Way::Tiles(tiles), ..key };
             }
         }
+        let key = PagedKey { scales: CodeScales::of(cache), ..key };
         if matrix
             && !across
             && depth == value_depth
@@ -480,7 +511,8 @@ impl PagedKey {
         let lanes = depths.map(|depth| depth.div_ceil(CHANNELS));
         let team = TEAMS.into_iter().find(|&team| lanes[0].max(lanes[1]) <= team).unwrap_or(TEAMS[3]);
         let turns = lanes.map(|lanes| lanes.div_ceil(team));
-        PagedKey { cache, q, team, turns, rows: 1, split, across, slots: false, way: Way::Lanes }
+        let scales = if cache.format.is_some() { CodeScales::OfKeys } else { CodeScales::None };
+        PagedKey { cache, q, team, turns, rows: 1, split, across, slots: false, scales, way: Way::Lanes }
     }
 
     fn threads(&self) -> usize {
@@ -489,6 +521,19 @@ impl PagedKey {
             Way::Tiles(_) => Tiles::THREADS,
             Way::Hopper(_) => Hopper::THREADS,
         }
+    }
+
+    /// Splits that a workgroup takes one after another, as a power of two. Finding their sequence takes a twentieth of the time of a split of
+    /// codes, so two share it where enough workgroups are left for several rounds. A split of floats is twice as many bytes, and gains less
+    /// than longer rounds lose. On an H200 in us, 64 sequences of 4096 keys, by 1, 2 and 4 splits: codes 173, 169, 167, bf16 275, 279, 287.
+    fn run_shift(&self, stream: &Stream, splits: usize) -> u32 {
+        let device = stream.device();
+        let slots = match device.id().driver() {
+            DriverKind::Emulated => EMULATED_SLOTS,
+            DriverKind::Hip | DriverKind::Cuda | DriverKind::Noop => 4 * device.info().compute_units as usize,
+        };
+        let in_turn = matches!(self.way, Way::Lanes | Way::Matrix) && self.scales != CodeScales::None;
+        u32::from(in_turn && splits >= 2 * ROUNDS_LEAST * slots)
     }
 
     /// Dynamic LDS of a workgroup.
@@ -565,6 +610,7 @@ fn source(key: PagedKey) -> Source {
         ("PAGED_THREADS", key.threads()),
         ("PAGED_ACROSS", key.across.into()),
         ("PAGED_SLOTS", key.slots.into()),
+        ("PAGED_SCALES", key.scales as usize),
         ("PAGED_WAY", number),
         ("PAGED_GROUPS", groups),
     ];
@@ -591,9 +637,11 @@ pub(super) fn sources(arch: Arch, dtype: DType) -> impl Iterator<Item = (&'stati
         Some((depth, rows))
     });
     let on_unit = on_unit.flat_map(move |(depth, rows)| {
-        few().map(move |format| {
+        few().flat_map(move |format| {
             let key = PagedKey::by_lanes(cache_of(format), dtype, [depth; 2], SPLIT, false);
-            source(PagedKey { rows, way: Way::Matrix, ..key })
+            let of_heads = format.is_some().then_some(CodeScales::OfHeads);
+            let all = std::iter::once(key.scales).chain(of_heads);
+            all.map(move |scales| source(PagedKey { rows, way: Way::Matrix, scales, ..key }))
         })
     });
     let in_tiles = few().flat_map(|format| [(format, false), (format, true)]).filter_map(move |(format, slots)| {
@@ -614,7 +662,8 @@ pub(super) fn sources(arch: Arch, dtype: DType) -> impl Iterator<Item = (&'stati
         let format = (turn % 4 == 1).then(|| cache::FORMATS[turn / 4 % cache::FORMATS.len()]);
         let depths = turns.map(|turns| turns * team * CHANNELS);
         let key = PagedKey::by_lanes(cache_of(format), dtype, depths, SPLIT, turn % 5 == 2);
-        source(PagedKey { rows, slots: turn % 7 == 3, ..key })
+        let scales = if format.is_some() && turn % 8 == 1 { CodeScales::OfHeads } else { key.scales };
+        source(PagedKey { rows, slots: turn % 7 == 3, scales, ..key })
     });
     all.chain(on_unit)
         .chain(in_tiles)
@@ -660,8 +709,10 @@ struct PagedArgs {
     q_is_whole: u32,
     groups: u32,
     splits: u32,
+    run_shift: u32,
+    unused: u32,
 }
-const _: () = assert!(size_of::<PagedArgs>() == 472);
+const _: () = assert!(size_of::<PagedArgs>() == 480);
 
 impl PagedArgs {
     fn set_params(&mut self, params: &PagedParams, depth: usize) -> Result<()> {

@@ -2,6 +2,8 @@
 // K_TURNS times over for long keys and V_TURNS times for long values, and takes KEYS keys at once.
 // Stands behind paged.h.
 #define KEYS 4
+// Keys that a wave takes at once.
+#define WAVE_RUN (WAVE_TEAMS * KEYS)
 // Whether keys are read a step ahead and values before the scores. Several turns have not the registers for it, on wave32 least of all:
 // each is read where it is worked on, and the compiler is kept from doing otherwise.
 #define IS_AHEAD (K_TURNS == 1 && V_TURNS == 1)
@@ -165,8 +167,10 @@ struct Own {
     i32 place[OWN];
     float slope[OWN], base[OWN], sum[OWN];
     const float* bias[OWN];
+    float key_scale;  // of all keys, where they have one
 
     RF_FN void start(const PagedArgs& g, const Rows& rows, u32 kv_head, u32 lane, i32 first_new) {
+        key_scale = HEAD_SCALES ? *scale_at(g.k_scales, 0, kv_head, 0) : 1.0f;
 #pragma unroll
         for (int e = 0; e < OWN; ++e) {
             const int index = ALIKE > 1 ? (int)lane / ALIKE : (int)lane * OWN + e;
@@ -186,7 +190,9 @@ struct Own {
     RF_FN float exponent(const PagedArgs& g, const Shared& shared, int e, float x, i32 n, i32 at, i32 first_new) const {
         const bool is_seen = at <= place[e] && at > place[e] - g.window && shared.places.k_at[n] >= 0;
         if (!is_seen) return -__builtin_inff();
-#if CACHE_IS_CODED
+#if HEAD_SCALES
+        x *= key_scale;
+#elif KEY_SCALES
         x *= shared.places.k_scale[n];
 #endif
         if (g.softcap != 0.0f) x = rf::tanh(x / g.softcap) * g.softcap;
@@ -252,7 +258,7 @@ RF_FN void weigh(const PagedArgs& g, Shared& shared, float (&x)[VALUES], Own& ow
         // Where nothing was seen yet, there is nothing to shift by.
         float weight = exp2_from(exponent[e], own.base[e]);
         own.sum[e] += weight;
-#if CACHE_IS_CODED
+#if KEY_SCALES
         // A key that is not there has no scale.
         weight = weight == 0.0f ? 0.0f : weight * shared.places.v_scale[n_first + own.key[e]];
 #endif
@@ -298,7 +304,7 @@ struct Work {
     Own own;
     Sums sums;
 
-    // Before the places of keys are there.
+    // What nobody waits for yet.
     RF_FN void start(const PagedArgs& g, const Rows& rows, u32 kv_head) {
         const u32 lane_of_team = thread_x() % TEAM;
         read_queries(g, rows, kv_head, lane_of_team, q);

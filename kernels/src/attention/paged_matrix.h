@@ -26,7 +26,8 @@ typedef In H;
 #define V_CHANNELS (DEPTH / LINES < K_CHANNELS ? DEPTH / LINES : K_CHANNELS)
 #define V_PARTS (DEPTH / LINES / V_CHANNELS)
 #define PRODUCTS (DEPTH / 16)
-// Keys that all waves take at once.
+// Keys that a wave takes at once, and all waves.
+#define WAVE_RUN TILE
 #define STEP (WAVES * TILE)
 static_assert(ROWS == LINES, "a row for every line of a product");
 
@@ -76,7 +77,7 @@ template <int COUNT> struct Part {
     u32 raw[WORDS];
 
     RF_FN void read(const char* from) {
-        const Vec<u32, WORDS> all = load<WORDS>((const u32*)from);
+        const Vec<u32, WORDS> all = load_past_l1<WORDS>((const u32*)from);
 #pragma unroll
         for (int i = 0; i < WORDS; ++i) raw[i] = all[i];
     }
@@ -91,6 +92,18 @@ template <int COUNT> struct Part {
         return raw[i];
 #endif
     }
+    // Channels 2 i and 2 i + 1 of two keys, of one channel each.
+    RF_FN static void pairs(const Part& a, const Part& b, int i, u32& low, u32& high) {
+#if CACHE_IS_CODED
+        // Codes are put together: half as many words as of what they become.
+        const u32 both = i % 2 != 0 ? zip_high_bytes(a.raw[i / 2], b.raw[i / 2]) : zip_low_bytes(a.raw[i / 2], b.raw[i / 2]);
+        low = decode_word<H>(both, false);
+        high = decode_word<H>(both, true);
+#else
+        low = low_halves(a.raw[i], b.raw[i]);
+        high = high_halves(a.raw[i], b.raw[i]);
+#endif
+    }
 };
 
 // What a lane has of a split.
@@ -98,6 +111,7 @@ struct Work {
     u32 q[PRODUCTS][2];
     Accumulator sums[PRODUCTS];
     float base, sum, slope;
+    float scale;  // of the products of the lane's row
     i32 place;  // of the lane's row
     i32 seen_first, seen_end;  // keys that all rows see
     const float* bias;
@@ -105,7 +119,7 @@ struct Work {
     const char *k, *v;
     i64 apart;
 
-    // Before the places of keys are there.
+    // What nobody waits for yet.
     RF_FN void start(const PagedArgs& g, const Rows& rows, u32 kv_head) {
         const u32 row = line_of(lane()), group = group_of(lane());
         const bool is_there = row < rows.count;
@@ -128,6 +142,7 @@ struct Work {
 #pragma unroll
             for (int i = 0; i < 4; ++i) q[2 * p + i / 2][i % 2] = words[i];
         }
+        scale = HEAD_SCALES ? g.scale * DECODED_BY * *scale_at(g.k_scales, 0, kv_head, 0) : g.scale;
         place = is_there ? rows.place + (i32)query : -1;
         seen_first = rows.place + (i32)rows.query(g, rows.count - 1) + 1 - g.window;
         seen_end = rows.place + (i32)rows.query(g, 0) + 1;
@@ -163,8 +178,8 @@ struct Work {
         for (int i = 0; i < 4; ++i) {
             const i32 n = at + key_of(i, group), key = begin + n;
             is_seen[i] = WHOLE || (key <= place && key > place - g.window && shared.places.k_at[n] >= 0);
-            x[i] *= g.scale;
-#if CACHE_IS_CODED
+            x[i] *= scale;
+#if KEY_SCALES
             x[i] *= shared.places.k_scale[n];
 #endif
         }
@@ -262,11 +277,9 @@ struct Work {
         for (int part = 0; part < V_PARTS; ++part)
 #pragma unroll
             for (int w = 0; w < V_CHANNELS / 2; ++w) {
-                u32 word[4];
+                u32 low[2], high[2];
 #pragma unroll
-                for (int i = 0; i < 4; ++i) word[i] = values[i][part].word(w);
-                const u32 low[2] = {low_halves(word[0], word[1]), low_halves(word[2], word[3])};
-                const u32 high[2] = {high_halves(word[0], word[1]), high_halves(word[2], word[3])};
+                for (int i = 0; i < 2; ++i) Part<V_CHANNELS>::pairs(values[2 * i][part], values[2 * i + 1][part], w, low[i], high[i]);
                 const int n = part * V_CHANNELS / 2 + w;
 #if RF_DEVICE_AMD
                 const u32 even[4] = {low[0], low[1], 0, 0}, odd[4] = {high[0], high[1], 0, 0};
@@ -302,7 +315,7 @@ struct Work {
         for (int i = 0; i < 4; ++i) {
             x[i] = exp2_from(x[i], base);
             sum += x[i];
-#if CACHE_IS_CODED
+#if KEY_SCALES
             // A key that is not there has no scale.
             x[i] = x[i] == 0.0f ? 0.0f : x[i] * shared.places.v_scale[at + key_of(i, group_of(lane()))];
 #endif

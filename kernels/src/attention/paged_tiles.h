@@ -140,7 +140,7 @@ struct Copier {
             for (int i = 0; i < COPIES; ++i) held[i].clear();
         }
 #if CACHE_IS_CODED
-        scale = is_there ? *scale_at(g.k_scales, place.page, kv_head, place.offset) : 0.0f;
+        scale = is_there ? decoded_by<In>() * *scale_at(g.k_scales, place.page, kv_head, place.offset) : 0.0f;
 #endif
 #endif
         look_up(g);

@@ -36,6 +36,16 @@ template <> struct Element<u8> {
 #define CACHE_CONVERTS 0
 #endif
 
+#if CACHE_CONVERTS && !RF_DEVICE_AMD
+// Two codes of a word, its lower ones or its upper ones, as the halves that hold every code exactly.
+RF_FN u32 two_f16(u32 word, bool upper) {
+    u32 halves;
+    const u16 both = (u16)(upper ? word >> 16 : word);
+    if (CACHE_FORMAT == 3) asm("cvt.rn.f16x2.e4m3x2 %0, %1;" : "=r"(halves) : "h"(both));
+    else asm("cvt.rn.f16x2.e5m2x2 %0, %1;" : "=r"(halves) : "h"(both));
+    return halves;
+}
+#endif
 // Two codes of a word, its lower ones or its upper ones, as floats.
 RF_FN void decode_two(u32 word, bool upper, float* to) {
 #if CACHE_CONVERTS && RF_DEVICE_AMD
@@ -48,12 +58,7 @@ RF_FN void decode_two(u32 word, bool upper, float* to) {
     to[0] = two.x;
     to[1] = two.y;
 #elif CACHE_CONVERTS && !RF_DEVICE_AMD
-    u32 halves;
-    u16 both = (u16)(upper ? word >> 16 : word);
-    if (CACHE_FORMAT == 3)
-        asm("cvt.rn.f16x2.e4m3x2 %0, %1;" : "=r"(halves) : "h"(both));
-    else
-        asm("cvt.rn.f16x2.e5m2x2 %0, %1;" : "=r"(halves) : "h"(both));
+    const u32 halves = two_f16(word, upper);
     f16 low = {(u16)halves}, high = {(u16)(halves >> 16)};
     to[0] = to_f32(low);
     to[1] = to_f32(high);
@@ -63,8 +68,27 @@ RF_FN void decode_two(u32 word, bool upper, float* to) {
 #endif
 }
 
-// Two codes of a word, its lower ones or its upper ones, as a word of two 16-bit floats, which hold every code exactly.
+// Two codes of a word, its lower ones or its upper ones, as a word of two 16-bit floats, which hold every code exactly, and what they are to
+// be multiplied by.
+template <class H> RF_FN constexpr float decoded_by() { return !RF_DEVICE_AMD && CACHE_FORMAT == 0 && same<H, bf16>::value ? 64.0f : 1.0f; }
 template <class H> RF_FN u32 decode_word(u32 word, bool upper) {
+#if CACHE_CONVERTS && !RF_DEVICE_AMD
+    if (same<H, f16>::value) return two_f16(word, upper);
+#elif CACHE_FORMAT == 0 && !RF_DEVICE_AMD
+    // The code and 128, as the last bits of 1024 and more in f16. In bf16, whose mantissa has seven bits, as that many of the least float,
+    // brought among normal ones by the largest power of two. What was added is taken away again: exact.
+    u32 halves;
+    const u32 positive = word ^ 0x80808080u, numbers = upper ? 0x4342u : 0x4140u;
+    if (same<H, f16>::value)
+        asm("{ .reg .b32 bytes; prmt.b32 bytes, %1, 0x64646464, %2; add.rn.f16x2 %0, bytes, %3; }"
+            : "=r"(halves)
+            : "r"(positive), "r"(numbers), "r"(0xe480e480u));
+    else
+        asm("{ .reg .b32 bytes; prmt.b32 bytes, %1, 0, %2; fma.rn.bf16x2 %0, bytes, %3, %4; }"
+            : "=r"(halves)
+            : "r"(positive), "r"(numbers), "r"(0x7f007f00u), "r"(0xc000c000u));
+    return halves;
+#endif
 #if CACHE_CONVERTS && RF_DEVICE_AMD && ARCH_MATRIX == ARCH_MATRIX_MFMA && ARCH_MFMA_GENERATION >= 4
     // CDNA 4 converts to either type at once, and multiplies by a power of two.
     if (CACHE_FORMAT == 3) {

@@ -77,7 +77,7 @@ const fn coded(spec: Spec, format: Format, scales: Scales) -> Spec {
 }
 
 /// A key, none, around a page, around a split, many splits; every head size's team, every number of rows.
-const SIZES: [Spec; 64] = [
+const SIZES: [Spec; 68] = [
     Spec { sequences: &[(1, 3), (1, 5)], heads: 2, depths: [8, 8], block: 4, ..PLAIN },
     Spec { sequences: &[(1, 1)], heads: 1, ..PLAIN },
     PLAIN,
@@ -161,6 +161,12 @@ const SIZES: [Spec; 64] = [
     Spec { sequences: &[(3, 90)], heads: 24, bias: true, slopes: true, sinks: true, ..LATENT },
     // A tile that begins where the first query's window does: the last one sees only a part of it.
     Spec { sequences: &[(4, 290)], window: Some(159), ..PLAIN },
+    // One scale for all keys.
+    coded(Spec { sequences: &[(1, 582), (1, 0)], depths: [128, 128], sinks: true, ..PLAIN }, Format::I8, Scales::Tensor),
+    coded(Spec { sequences: &[(4, 290), (4, 33)], bias: true, window: Some(70), ..PLAIN }, Format::E5M2, Scales::Tensor),
+    // Of each head two workgroups, that have two splits and one.
+    coded(Spec { sequences: &[(1, 1300), (1, 3), (1, 513)], heads: 4, kv_heads: 4, ..PLAIN }, Format::E4M3, Scales::Tensor),
+    coded(Spec { sequences: &[(2, 90)], depths: [40, 24], softcap: Some(1.5), ..PLAIN }, Format::I8, Scales::Tensor),
 ];
 
 const TYPES: [DType; 3] = [DType::BF16, DType::F16, DType::F32];
