@@ -1,9 +1,11 @@
 //! Unmodified Burn models on three devices in one process: ours, Burn's wgpu, Burn's CPU backend Flex.
 //!
-//! Same weights, same batches, asked and trained. Printed are the largest differences from Flex, launches, and, only where ours is a real
-//! GPU, times: what the emulator takes says nothing of a card. Without a Vulkan adapter the package that provides a
-//! software one is named and the comparison goes on without wgpu.
+//! Same weights, same batches, asked and trained. Printed are the largest differences from Flex, launches, kernels compiled on ours and on
+//! wgpu, and, only where ours is a real GPU, times: what the emulator takes says nothing of a card. Compilers are the host's, so how long
+//! ours ran is printed anywhere. Without a Vulkan adapter the package that provides a software one is named and the comparison goes on
+//! without wgpu. The first steps are cold for both with an empty cache of ours: `ROCFIRE_CACHE_DIR=$(mktemp -d) cargo compare`.
 
+mod counted;
 mod picture;
 mod subject;
 mod training;
@@ -16,7 +18,7 @@ use clap::{Parser, ValueEnum};
 use rocfire_burn::RocmDevice;
 
 use subject::{Characters, Images, Perceptron, ResNet, Sequences, Subject};
-use training::{Cost, Counts, Outcome};
+use training::{Cost, Counts, Kind, Outcome};
 
 /// A model to compare.
 #[derive(Clone, Copy, Debug, ValueEnum)]
@@ -52,7 +54,7 @@ struct Arguments {
     #[arg(value_enum)]
     models: Vec<Model>,
     /// Steps of each kind on each device, at least 2: the first ones compile.
-    #[arg(long, default_value_t = 10, value_parser = clap::value_parser!(u32).range(2..))]
+    #[arg(long, default_value_t = 12, value_parser = clap::value_parser!(u32).range(2..))]
     steps: u32,
     /// Decides weights and batches.
     #[arg(long, default_value_t = 1)]
@@ -65,6 +67,9 @@ struct Arguments {
 /// What ends the comparison early.
 #[derive(Debug, thiserror::Error)]
 enum Error {
+    /// What wgpu compiles cannot be counted.
+    #[error("cannot count wgpu's kernels: {0}")]
+    Counting(String),
     /// The text, the weights or a device.
     #[error(transparent)]
     Demo(#[from] char_transformer::Error),
@@ -94,18 +99,27 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
 }
 
 fn run(arguments: &Arguments) -> Result<(), Error> {
+    counted::begin().map_err(Error::Counting)?;
     let rocm = RocmDevice::default();
     let opened = rocm.open()?;
-    let mut devices = vec![("Flex".to_owned(), Device::flex()), (rocm.to_string(), rocm.into())];
+    let mut devices =
+        vec![(Kind::Flex, "Flex".to_owned(), Device::flex()), (Kind::Ours, rocm.to_string(), rocm.into())];
     match wgpu() {
-        Some(device) => devices.push((format!("wgpu ({})", name_of(&device)), device)),
+        Some(device) => devices.push((Kind::Wgpu, format!("wgpu ({})", name_of(&device)), device)),
         None => eprintln!(
             "no Vulkan adapter: install your GPU's driver, or `apt-get install mesa-vulkan-drivers libvulkan1` for a \
              software one; comparing with Flex only"
         ),
     }
     let chosen = if arguments.models.is_empty() { Model::value_variants() } else { &arguments.models };
-    let counts = || Counts { launches: opened.launches(), compiled: opened.compiled() };
+    let counts = |kind: Kind| match kind {
+        Kind::Flex => Counts::default(),
+        Kind::Ours => {
+            let stats = opened.compile_stats();
+            Counts { launches: opened.launches(), compiled: stats.compiled, compiling: stats.compiling.as_secs_f64() }
+        }
+        Kind::Wgpu => Counts { compiled: counted::compiled(), ..Counts::default() },
+    };
     let run = Run { steps: arguments.steps as usize, seed: arguments.seed, devices, counts: &counts };
     let mut compared = Vec::new();
     for &model in chosen {
@@ -121,15 +135,12 @@ fn run(arguments: &Arguments) -> Result<(), Error> {
     }
     println!(
         "Δ: largest absolute difference from {}; output: logits of the first batch before training;",
-        run.devices[0].0
+        run.devices[0].1
     );
-    println!(
-        "loss: over all steps. launches: kernels of one step, counted on our device only. cold: seconds of all {} steps and,",
-        run.steps
-    );
-    println!(
-        "on our device, kernels compiled in them; warm: median seconds of a step of the last half, none of which compiled on ours."
-    );
+    println!("loss: over all steps. launches: kernels of one step, counted on our device only.");
+    println!("compiled: kernels compiled in all {} steps, and seconds that our compilers ran for them,", run.steps);
+    println!("those that ran at the same time each. cold: seconds of all these steps; warm: median seconds");
+    println!("of a step of the last half, behind the last that compiled.");
     picture::draw(&compared, &arguments.out)?;
     println!("picture: {}", arguments.out.display());
     Ok(())
@@ -139,16 +150,16 @@ fn run(arguments: &Arguments) -> Result<(), Error> {
 struct Run<'a> {
     steps: usize,
     seed: u64,
-    devices: Vec<(String, Device)>,
-    /// Of our device.
-    counts: &'a dyn Fn() -> Counts,
+    devices: Vec<(Kind, String, Device)>,
+    counts: &'a dyn Fn(Kind) -> Counts,
 }
 
 impl Run<'_> {
     fn outcomes<S: Subject>(&self, model: Model, subject: &S) -> Result<Vec<Outcome>, Error> {
-        let one = |(name, device): &(String, Device)| {
+        let one = |(kind, name, device): &(Kind, String, Device)| {
             eprintln!("{}: {} steps on {name}", model.title(), self.steps);
-            training::measure(subject, self.steps, self.seed, name, device, self.counts)
+            let counts = || (self.counts)(*kind);
+            training::measure(subject, self.steps, self.seed, (*kind, name), device, &counts)
         };
         self.devices.iter().map(one).collect()
     }
@@ -168,15 +179,17 @@ fn name_of(device: &Device) -> String {
 fn print_table(title: &str, outcomes: &[Outcome], timed: bool) {
     let reference = &outcomes[0];
     let times =
-        |header: &str| if timed { format!(" {:>17} {:>10}", format!("{header} cold"), "warm") } else { String::new() };
+        |header: &str| if timed { format!(" {:>15} {:>10}", format!("{header} cold"), "warm") } else { String::new() };
     println!(
-        "{title}\n{:<40} {:>10} {:>11} {:>11} {:>15} {:>15}{}{}",
+        "{title}\n{:<40} {:>10} {:>11} {:>11} {:>15} {:>15} {:>15} {:>15}{}{}",
         "device",
         "last loss",
         "Δ output",
         "Δ loss",
         "train launches",
         "infer launches",
+        "train compiled",
+        "infer compiled",
         times("train"),
         times("infer")
     );
@@ -185,26 +198,45 @@ fn print_table(title: &str, outcomes: &[Outcome], timed: bool) {
         let is_nan = outcome.logits.iter().chain(&outcome.losses).any(|value| value.is_nan());
         let times = |cost: Cost| match (timed, is_nan) {
             (false, _) => String::new(),
-            (true, true) => format!(" {:>17} {:>10}", "NaN, not timed", "-"),
+            (true, true) => format!(" {:>15} {:>10}", "NaN, not timed", "-"),
             (true, false) => {
-                let kernels = if cost.compiled == 0 { String::new() } else { format!(" ({})", cost.compiled) };
                 let warm = cost.warm.map_or_else(|| "-".to_owned(), |seconds| format!("{seconds:.5}"));
-                format!(" {:>17} {warm:>10}", format!("{:.3}{kernels}", cost.cold))
+                format!(" {:>15.3} {warm:>10}", cost.cold)
             }
         };
+        let compiled = |cost: Cost| match outcome.kind {
+            Kind::Flex => "-".to_owned(),
+            Kind::Ours => format!("{} ({:.2} s)", cost.compiled, cost.compiling),
+            Kind::Wgpu => cost.compiled.to_string(),
+        };
         println!(
-            "{:<40} {:>10.6} {:>11.3e} {:>11.3e} {:>15} {:>15}{}{}",
+            "{:<40} {:>10.6} {:>11.3e} {:>11.3e} {:>15} {:>15} {:>15} {:>15}{}{}",
             outcome.name,
             outcome.losses.last().copied().unwrap_or(f32::NAN),
             largest_difference(&outcome.logits, &reference.logits),
             largest_difference(&outcome.losses, &reference.losses),
             launches(outcome.training),
             launches(outcome.inference),
+            compiled(outcome.training),
+            compiled(outcome.inference),
             times(outcome.training),
             times(outcome.inference),
         );
     }
+    if timed {
+        print_share(outcomes);
+    }
     println!();
+}
+
+/// What our cold steps take of wgpu's.
+fn print_share(outcomes: &[Outcome]) {
+    let of = |kind: Kind| outcomes.iter().find(|outcome| outcome.kind == kind);
+    if let (Some(ours), Some(wgpu)) = (of(Kind::Ours), of(Kind::Wgpu)) {
+        let [train, infer] = [|outcome: &Outcome| outcome.training.cold, |outcome: &Outcome| outcome.inference.cold]
+            .map(|cold| cold(ours) / cold(wgpu));
+        println!("our cold steps take {train:.2} of wgpu's to train, {infer:.2} to infer");
+    }
 }
 
 /// The largest distance; infinite when one is NaN where the other is not, or when the lengths differ.

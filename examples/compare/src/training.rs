@@ -17,6 +17,8 @@ const LEARNING_RATE: f64 = 1e-3;
 /// What a model came to on one device.
 #[derive(Debug)]
 pub struct Outcome {
+    /// Whose the device is.
+    pub kind: Kind,
     /// The device, in words.
     pub name: String,
     /// Logits of the first batch before training.
@@ -27,12 +29,25 @@ pub struct Outcome {
     pub inference: Cost,
 }
 
-/// What our device has done since it was opened; the others count nothing.
+/// Whose a device is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// Burn's CPU backend.
+    Flex,
+    /// rocfire's.
+    Ours,
+    /// Burn's wgpu backend's.
+    Wgpu,
+}
+
+/// What a device has done since it was opened; 0 of what it does not count.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Counts {
     pub launches: u64,
     /// Kernels that were compiled.
     pub compiled: u64,
+    /// Seconds that compilers ran, those that ran at the same time each.
+    pub compiling: f64,
 }
 
 /// What steps take.
@@ -42,6 +57,8 @@ pub struct Cost {
     pub launches: u64,
     /// Kernels compiled in all of them; 0 where they cannot be counted.
     pub compiled: u64,
+    /// Seconds that compilers ran for them; 0 where they cannot be counted.
+    pub compiling: f64,
     /// Seconds from the start of the first to the end of the last.
     pub cold: f64,
     /// Seconds of one once nothing compiles: the median of the last half, less those up to the last that compiled; `None` if that is
@@ -58,7 +75,7 @@ pub fn measure<S: Subject>(
     subject: &S,
     steps: usize,
     seed: u64,
-    name: &str,
+    (kind, name): (Kind, &str),
     device: &Device,
     counts: &dyn Fn() -> Counts,
 ) -> Result<Outcome, Error> {
@@ -88,7 +105,7 @@ pub fn measure<S: Subject>(
         Ok(())
     })
     .map_err(failed)?;
-    Ok(Outcome { name: name.to_owned(), logits, losses, training, inference })
+    Ok(Outcome { kind, name: name.to_owned(), logits, losses, training, inference })
 }
 
 type Work<'a> = dyn FnMut(usize) -> Result<(), String> + 'a;
@@ -105,7 +122,9 @@ fn timed(steps: usize, counts: &dyn Fn() -> Counts, work: &mut Work<'_>) -> Resu
     }
     let cold = start.elapsed().as_secs_f64();
     let launches = each.last().map_or(0, |&(_, _, launches)| launches);
-    Ok(Cost { launches, compiled: counts().compiled - first.compiled, cold, warm: warm(&each) })
+    let last = counts();
+    let (compiled, compiling) = (last.compiled - first.compiled, last.compiling - first.compiling);
+    Ok(Cost { launches, compiled, compiling, cold, warm: warm(&each) })
 }
 
 /// The median of the last half of steps (seconds, whether they compiled), or of those behind the last that compiled.
