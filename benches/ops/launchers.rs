@@ -372,40 +372,54 @@ fn experts(device: &Device, name: &str) -> Result<Op, Error> {
     Timed { shape, flops, tensors, make, launch, check }.op(device, name)
 }
 
-/// Tokens of 7168 to 8 each of 256 experts of 2048, whose weights are E4M3 with a scale for each block of 128 x 128: each has 1, 2, 3
-/// and 2 of every 64 tokens in turn. `along_k`: codes as checkpoints have them, `[N, K]`.
-fn coded_experts(device: &Device, name: &str, tokens: usize, along_k: bool) -> Result<Op, Error> {
+/// Tokens of 7168 to 8 each of 256 experts of 2048, whose weights are E4M3 with a scale for each block of 128 x 128, or E2M1 with one for
+/// each 32 of K: each has 1, 2, 3 and 2 of every 64 tokens in turn. `along_k`: codes as checkpoints have them, `[N, K]`.
+fn coded_experts(device: &Device, name: &str, tokens: usize, format: Format, along_k: bool) -> Result<Op, Error> {
     const EXPERTS: usize = 256;
     const CHOSEN: usize = 8;
     const K: usize = 7168;
     const N: usize = 2048;
-    const BLOCK: usize = 128;
-    const SCALES: [usize; 3] = [EXPERTS, K / BLOCK, N / BLOCK];
+    let bytes_k = K * format.bits() / 8;
+    let (kind, block) =
+        if format.bits() == 4 { (ScaleKind::E8M0, [1, 32, 1]) } else { (ScaleKind::F32, [1, 128, 128]) };
+    let grid = [EXPERTS, K / block[1], N / block[2]];
+    let layout_of = move |axis| match format.bits() {
+        4 => CodeLayout::packed(format, axis, K),
+        _ => CodeLayout::bytes(format),
+    };
     let (bf16, choices, each) = (DType::BF16, tokens * CHOSEN, tokens / 64);
     let starts = move |expert: usize| (expert / 4 * 8 + [0, 1, 3, 6][expert % 4]) * each;
     let row = move |place: usize| place * 13 % tokens;
-    let scale = |expert: usize, block: usize| (1.0 + (expert % 7) as f32 + (block % 3) as f32) / 4096.0;
-    let codes = if along_k { [EXPERTS, N, K] } else { [EXPERTS, K, N] };
-    let strides = if along_k { [K * N, 1, K] } else { [K * N, N, 1] }.map(|stride| stride as i64);
+    // Of a microscaled block its exponent.
+    let scale = move |expert: usize, block: usize| match kind {
+        ScaleKind::E8M0 => ((expert % 3 + block % 3) as f32 - 14.0).exp2(),
+        _ => (1.0 + (expert % 7) as f32 + (block % 3) as f32) / 4096.0,
+    };
+    let codes = if along_k { [EXPERTS, N, bytes_k] } else { [EXPERTS, bytes_k, N] };
+    let strides = if along_k { [bytes_k * N, 1, bytes_k] } else { [bytes_k * N, N, 1] }.map(|stride| stride as i64);
     let tensors = vec![
         (vec![tokens, K], bf16),
         (codes.to_vec(), DType::U8),
-        (SCALES.to_vec(), DType::F32),
+        (grid.to_vec(), kind.dtype()),
         (vec![EXPERTS + 1], DType::I32),
         (vec![choices], DType::I32),
         (vec![choices, N], bf16),
     ];
     let make = move |device: &Device, set: u64| -> Result<Vec<Tensor>, Error> {
-        let w = filled(device, &codes[1..], bf16, 1)?;
+        let w = filled(device, if along_k { &[N, K] } else { &[K, N] }, bf16, 1)?;
         let unit = Tensor::from_bytes(device, &[1], DType::F32, &(1.0_f32 / 32.0).to_le_bytes())?;
-        let (layout, mut words) = (CodeLayout::bytes(Format::E4M3), Tensor::empty(device, &codes, DType::U8)?);
+        let (layout, mut words) = (layout_of(usize::from(along_k)), Tensor::empty(device, &codes, DType::U8)?);
         let unit = Scales { view: unit.view(), kind: ScaleKind::F32, block: &[], global: None };
         let coding = Coding { layout: &layout, scales: Some(&unit), rounding: Rounding::Even, symmetric: true };
         for expert in 0..EXPERTS {
             let one = words.layout().slice(0, expert, expert + 1, 1)?.reshape(&codes[1..]).expect("one of them");
             quantise(device.stream(), w.view(), &coding, words.view_mut().with_layout(one)?)?;
         }
-        let scales = (0..EXPERTS * SCALES[1] * SCALES[2]).map(|at| scale(at / (SCALES[1] * SCALES[2]), at));
+        let scales = (0..grid.iter().product()).map(|at| scale(at / (grid[1] * grid[2]), at));
+        let scales: Vec<u8> = match kind {
+            ScaleKind::E8M0 => scales.map(|scale| (scale.to_bits() >> 23) as u8).collect(),
+            _ => scales.flat_map(f32::to_le_bytes).collect(),
+        };
         let i32s =
             |values: &mut dyn Iterator<Item = usize>| values.flat_map(|x| (x as i32).to_le_bytes()).collect::<Vec<_>>();
         let (bounds, order) =
@@ -413,38 +427,38 @@ fn coded_experts(device: &Device, name: &str, tokens: usize, along_k: bool) -> R
         Ok(vec![
             filled(device, &[tokens, K], bf16, set + 2)?,
             words,
-            Tensor::from_bytes(device, &SCALES, DType::F32, &scales.flat_map(f32::to_le_bytes).collect::<Vec<_>>())?,
+            Tensor::from_bytes(device, &grid, kind.dtype(), &scales)?,
             Tensor::from_bytes(device, &[EXPERTS + 1], DType::I32, &bounds)?,
             Tensor::from_bytes(device, &[choices], DType::I32, &order)?,
             Tensor::empty(device, &[choices, N], bf16)?,
         ])
     };
-    fn matrices(words: &Tensor, strides: [i64; 3]) -> Result<View<'_>, Error> {
-        Ok(words.view().with_layout(Layout::strided(&[EXPERTS, K, N], &strides, 0)?)?)
+    fn matrices(words: &Tensor, bytes_k: usize, strides: [i64; 3]) -> Result<View<'_>, Error> {
+        Ok(words.view().with_layout(Layout::strided(&[EXPERTS, bytes_k, N], &strides, 0)?)?)
     }
     let launch = move |stream: &Stream, all: &mut [Tensor]| -> Result<(), Error> {
         let [a, words, scales, offsets, order, c] = all else { return Err("six tensors".into()) };
         let groups = GemmGroups::Choices { offsets: offsets.view(), order: order.view(), each: CHOSEN };
-        let (layout, block) = (CodeLayout::bytes(Format::E4M3), [1, BLOCK, BLOCK]);
-        let scales = Scales { view: scales.view(), kind: ScaleKind::F32, block: &block, global: None };
-        let w = CodedMatrix { words: matrices(words, strides)?, layout: &layout, scales: Some(&scales) };
+        let layout = layout_of(1);
+        let scales = Scales { view: scales.view(), kind, block: &block, global: None };
+        let w = CodedMatrix { words: matrices(words, bytes_k, strides)?, layout: &layout, scales: Some(&scales) };
         Ok(q_matmul_grouped(stream, a.view(), &w, &groups, c.view_mut())?)
     };
     let check = move |all: &[Tensor]| -> Result<(), Error> {
         let (a, c) = (all[0].to_bytes()?, all[5].to_bytes()?);
-        let (device, layout) = (all[1].device(), CodeLayout::bytes(Format::E4M3));
+        let (device, layout) = (all[1].device(), layout_of(0));
         for expert in [0, 101, EXPERTS - 1] {
             let mut w = Tensor::empty(device, &[K, N], DType::F32)?;
-            let words = matrices(&all[1], strides)?;
-            let one = words.layout().slice(0, expert, expert + 1, 1)?.reshape(&[K, N]).expect("one of them");
+            let words = matrices(&all[1], bytes_k, strides)?;
+            let one = words.layout().slice(0, expert, expert + 1, 1)?.reshape(&[bytes_k, N]).expect("one of them");
             dequantise(device.stream(), words.with_layout(one)?, &layout, None, w.view_mut())?;
             let w = elements(&w.to_bytes()?, DType::F32, 0, K * N);
             for place in [starts(expert), starts(expert + 1) - 1] {
                 let mut expected = vec![0.0; N];
                 for (k, x) in elements(&a, bf16, row(place) * K, K).into_iter().enumerate() {
                     for (n, sum) in expected.iter_mut().enumerate() {
-                        let block = (expert * SCALES[1] + k / BLOCK) * SCALES[2] + n / BLOCK;
-                        *sum += x * w[k * N + n] * f64::from(scale(expert, block));
+                        let at = (expert * grid[1] + k / block[1]) * grid[2] + n / block[2];
+                        *sum += x * w[k * N + n] * f64::from(scale(expert, at));
                     }
                 }
                 compare(&elements(&c, bf16, place * N, N), &expected, tolerance(bf16))?;
@@ -477,7 +491,8 @@ pub const OPS: &[Make] = &[
     ("softmax launcher bf16", softmaxes),
     ("cross-entropy bf16", |device, name| losses(device, name, 32000)),
     ("product by experts bf16", experts),
-    ("product by experts fp8", |device, name| coded_experts(device, name, 64, false)),
-    ("product by experts fp8, codes along K", |device, name| coded_experts(device, name, 64, true)),
-    ("product by experts fp8", |device, name| coded_experts(device, name, 8192, false)),
+    ("product by experts fp8", |device, name| coded_experts(device, name, 64, Format::E4M3, false)),
+    ("product by experts fp8, codes along K", |device, name| coded_experts(device, name, 64, Format::E4M3, true)),
+    ("product by experts mxfp4, codes along K", |device, name| coded_experts(device, name, 64, Format::E2M1, true)),
+    ("product by experts fp8", |device, name| coded_experts(device, name, 8192, Format::E4M3, false)),
 ];

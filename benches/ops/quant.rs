@@ -1,6 +1,6 @@
 //! Quantisers of activations, and products by packed weights.
 
-use rocfire_hal::{DType, Device, Tensor};
+use rocfire_hal::{DType, Device, Layout, Tensor};
 use rocfire_kernels::quant::{
     CodeLayout, CodedMatrix, Coding, Format, Granularity, MxRounding, PeakRule, Rounding, RowCodes, ScaleKind, Scales,
     block_peaks, dequantise, q_matmul, quantise, quantise_activations,
@@ -36,7 +36,7 @@ fn activations(
         let x = filled(device, &[rows, COLS], DType::BF16, set as u64)?;
         if granularity == Granularity::Static {
             block_peaks(device.stream(), x.view(), &[], PeakRule::scale(format.largest()), {
-                let layout = rocfire_hal::Layout::contiguous(&[1])?;
+                let layout = Layout::contiguous(&[1])?;
                 scales.view_mut().with_layout(layout)?
             })?;
         }
@@ -82,10 +82,13 @@ fn activations(
     })
 }
 
-/// bf16 activations by weights of 4096 x 14336 packed along N.
-fn weights(device: &Device, name: &str, format: Format, m: usize, group: usize) -> Result<Op, Error> {
+/// bf16 activations by weights of 4096 x 14336 packed along K or N, axis 0 or 1, which lies in memory so.
+fn weights(device: &Device, name: &str, format: Format, m: usize, group: usize, axis: usize) -> Result<Op, Error> {
     let (k, n) = (4096, 14336);
-    let layout = CodeLayout::packed(format, 1, n);
+    let layout = CodeLayout::packed(format, axis, [k, n][axis]);
+    let in_words = layout.words_shape(&[k, n], DType::U32);
+    let strides = if axis == 0 { [1, in_words[0] as i64] } else { [in_words[1] as i64, 1] };
+    let lies = Layout::strided(&in_words, &strides, 0)?;
     let word_bytes = k * n * format.bits() / 8;
     let block = [group, 1];
     let groups = k / group;
@@ -100,13 +103,13 @@ fn weights(device: &Device, name: &str, format: Format, m: usize, group: usize) 
         &half::f16::from_f32(0.25).to_le_bytes().repeat(groups * n),
     )?;
     for set in 0..sets {
-        let mut words = Tensor::empty(device, &layout.words_shape(&[k, n], DType::U32), DType::U32)?;
+        let mut words = Tensor::empty(device, &in_words, DType::U32)?;
         let own = Scales { view: scales.view(), kind: ScaleKind::F16, block: &block, global: None };
         quantise(
             device.stream(),
             w.view(),
             &Coding { layout: &layout, scales: Some(&own), rounding: Rounding::Even, symmetric: true },
-            words.view_mut(),
+            words.view_mut().with_layout(lies)?,
         )?;
         let a = filled(device, &[m, k], DType::BF16, set as u64 + 2)?;
         tensors.push((a, words, Tensor::empty(device, &[m, n], DType::BF16)?));
@@ -120,7 +123,7 @@ fn weights(device: &Device, name: &str, format: Format, m: usize, group: usize) 
         Ok(q_matmul(
             stream_device.stream(),
             a.view(),
-            &CodedMatrix { words: words.view(), layout: &layout, scales: Some(&own) },
+            &CodedMatrix { words: words.view().with_layout(lies)?, layout: &layout, scales: Some(&own) },
             c.view_mut(),
         )?)
     };
@@ -129,7 +132,7 @@ fn weights(device: &Device, name: &str, format: Format, m: usize, group: usize) 
         let (a, words, c) = &tensors[0];
         let mut w = Tensor::empty(a.device(), &[k, n], DType::F32)?;
         let own = Scales { view: scales.view(), kind: ScaleKind::F16, block: &block, global: None };
-        dequantise(a.device().stream(), words.view(), &layout, Some(&own), w.view_mut())?;
+        dequantise(a.device().stream(), words.view().with_layout(lies)?, &layout, Some(&own), w.view_mut())?;
         let (a, w, c) = (a.to_bytes()?, elements(&w.to_bytes()?, DType::F32, 0, k * n), c.to_bytes()?);
         for row in [0, m - 1] {
             let mut expected = vec![0.0; n];
@@ -165,18 +168,24 @@ pub const OPS: &[Make] = &[
         activations(device, name, MANY_ROWS, Format::E2M1, Granularity::Mx(MxRounding::Up))
     }),
     // Beside each other: `cargo bench-ops a16`.
-    ("w4a16 bf16", |device, name| weights(device, name, Format::I4, 1, 128)),
-    ("w4a16 bf16", |device, name| weights(device, name, Format::I4, 4, 128)),
-    ("w4a16 bf16", |device, name| weights(device, name, Format::I4, 16, 128)),
-    ("w4a16 bf16", |device, name| weights(device, name, Format::I4, 32, 128)),
-    ("w4a16 bf16", |device, name| weights(device, name, Format::I4, 64, 128)),
-    ("w4a16 bf16", |device, name| weights(device, name, Format::I4, 512, 128)),
-    ("w8a16 bf16", |device, name| weights(device, name, Format::I8, 1, 128)),
-    ("w8a16 bf16", |device, name| weights(device, name, Format::I8, 4, 128)),
-    ("w8a16 bf16", |device, name| weights(device, name, Format::I8, 16, 128)),
-    ("w8a16 bf16", |device, name| weights(device, name, Format::I8, 32, 128)),
-    ("w8a16 bf16", |device, name| weights(device, name, Format::I8, 64, 128)),
-    ("w8a16 bf16", |device, name| weights(device, name, Format::I8, 512, 128)),
+    ("w4a16 bf16", |device, name| weights(device, name, Format::I4, 1, 128, 1)),
+    ("w4a16 bf16", |device, name| weights(device, name, Format::I4, 4, 128, 1)),
+    ("w4a16 bf16", |device, name| weights(device, name, Format::I4, 16, 128, 1)),
+    ("w4a16 bf16", |device, name| weights(device, name, Format::I4, 32, 128, 1)),
+    ("w4a16 bf16", |device, name| weights(device, name, Format::I4, 64, 128, 1)),
+    ("w4a16 bf16", |device, name| weights(device, name, Format::I4, 512, 128, 1)),
+    ("w8a16 bf16", |device, name| weights(device, name, Format::I8, 1, 128, 1)),
+    ("w8a16 bf16", |device, name| weights(device, name, Format::I8, 4, 128, 1)),
+    ("w8a16 bf16", |device, name| weights(device, name, Format::I8, 16, 128, 1)),
+    ("w8a16 bf16", |device, name| weights(device, name, Format::I8, 32, 128, 1)),
+    ("w8a16 bf16", |device, name| weights(device, name, Format::I8, 64, 128, 1)),
+    ("w8a16 bf16", |device, name| weights(device, name, Format::I8, 512, 128, 1)),
+    ("w4a16 bf16, codes along K", |device, name| weights(device, name, Format::I4, 1, 128, 0)),
+    ("w4a16 bf16, codes along K", |device, name| weights(device, name, Format::I4, 16, 128, 0)),
+    ("w4a16 bf16, codes along K", |device, name| weights(device, name, Format::I4, 64, 128, 0)),
+    ("w8a16 bf16, codes along K", |device, name| weights(device, name, Format::I8, 1, 128, 0)),
+    ("w8a16 bf16, codes along K", |device, name| weights(device, name, Format::I8, 16, 128, 0)),
+    ("w8a16 bf16, codes along K", |device, name| weights(device, name, Format::I8, 64, 128, 0)),
     ("w16a16 bf16", |device, name| product(device, name, DType::BF16, [1, 14336, 4096], false)),
     ("w16a16 bf16", |device, name| product(device, name, DType::BF16, [64, 14336, 4096], false)),
     ("w16a16 bf16", |device, name| product(device, name, DType::BF16, [512, 14336, 4096], false)),

@@ -26,11 +26,11 @@ const CODES: [usize; 3] = [16, 8, 4];
 /// The most on NVIDIA's cards for more than a tile of rows: with more waves instead, less of what a load takes is seen.
 const CODES_NVIDIA: usize = 8;
 /// Registers of a lane for the sums of a block of scales; it has as many again for those of K.
-const SUMS: usize = 64;
+pub(super) const SUMS: usize = 64;
 /// LDS of `few.hip` for the sum over the waves.
-const SUM_BYTES: usize = 32 << 10;
+pub(super) const SUM_BYTES: usize = 32 << 10;
 /// Most rows of A that NVIDIA's unit takes as two each.
-const SPREAD_ROWS: usize = 4;
+pub(super) const SPREAD_ROWS: usize = 4;
 /// Waves of a workgroup of a group of rows on NVIDIA's cards, which all cut K.
 const GROUP_WAVES_NVIDIA: usize = 8;
 /// Up to how many rows `few.hip` is the faster on NVIDIA's cards: beyond, its waves read A's rows too often, and words once for each 32 rows.
@@ -58,23 +58,26 @@ const UNITS_AMD: usize = 64;
 
 /// The matrix unit as this kernel uses it.
 #[derive(Clone, Copy)]
-struct Unit {
+pub(super) struct Unit {
     /// Rows of A in a product.
-    rows: usize,
+    pub rows: usize,
     /// Lanes side by side along N.
-    lanes: usize,
+    pub lanes: usize,
+    /// Groups of lanes, each of which has other k.
+    pub groups: usize,
     /// Registers of a lane for the sums of a code's column and a product's rows.
-    sums: usize,
+    pub sums: usize,
 }
 
 impl Unit {
     /// For so many rows of A. Of few rows NVIDIA's takes each as two, of which either has zeros for every other k.
-    fn of(matrix: Matrix, m: usize) -> Option<Unit> {
+    pub(super) fn of(matrix: Matrix, m: usize) -> Option<Unit> {
         match matrix {
-            Matrix::MmaSync if m <= SPREAD_ROWS => Some(Unit { rows: SPREAD_ROWS, lanes: 8, sums: 1 }),
-            Matrix::MmaSync => Some(Unit { rows: 8, lanes: 8, sums: 2 }),
-            Matrix::Mfma(_) => Some(Unit { rows: 16, lanes: 16, sums: 4 }),
-            Matrix::Wmma11 | Matrix::Wmma12 => Some(Unit { rows: 16, lanes: 16, sums: 8 }),
+            Matrix::MmaSync if m <= SPREAD_ROWS => Some(Unit { rows: SPREAD_ROWS, lanes: 8, groups: 4, sums: 1 }),
+            Matrix::MmaSync => Some(Unit { rows: 8, lanes: 8, groups: 4, sums: 2 }),
+            Matrix::Mfma(_) => Some(Unit { rows: 16, lanes: 16, groups: 4, sums: 4 }),
+            Matrix::Wmma11 => Some(Unit { rows: 16, lanes: 16, groups: 1, sums: 8 }),
+            Matrix::Wmma12 => Some(Unit { rows: 16, lanes: 16, groups: 2, sums: 8 }),
             Matrix::None | Matrix::Wmma125 => None,
         }
     }
@@ -364,6 +367,8 @@ pub(crate) fn source(key: FewKey, epilogue: &str) -> Source {
         ("F_FOLD", tile.fold),
         ("F_RUN", tile.run),
         ("F_SPREAD", usize::from(tile.spread)),
+        ("F_SCALED", 0),
+        ("F_ALONG_K", 0),
         ("F_BESIDE", usize::from(beside)),
         ("F_SCALE", scale.number() as usize),
         ("Q_GROUPED", grouping.map_or(0, |grouping| grouping as usize)),
@@ -373,8 +378,8 @@ pub(crate) fn source(key: FewKey, epilogue: &str) -> Source {
     let types = [("Q_IN", c_type(dtype)), ("Q_OUT", c_type(dtype)), ("Q_WORD", "u32"), ("Q_FORMAT", format.number())];
     let defines: Vec<(&str, &str)> = types.into_iter().chain(numbers.iter().map(|(n, v)| (*n, v.as_str()))).collect();
     let text = match tile.staging {
-        Some(_) => in_front_of!("few_codes.h", "few.h", "few_sums.h", "few_staged.hip"),
-        None => in_front_of!("few_codes.h", "few.h", "few_sums.h", "few.hip"),
+        Some(_) => in_front_of!("few_codes.h", "few_unit.h", "few.h", "few_sums.h", "few_staged.hip"),
+        None => in_front_of!("few_codes.h", "few_unit.h", "few.h", "few_sums.h", "few.hip"),
     };
     Source::new(tile.kernel(), epilogue::in_front(epilogue, text), &defines)
 }

@@ -66,7 +66,9 @@ RF_FN u32 mask_and_flip(u32 word, u32 mask, u32 flip) {
 // whole number of the type's least float, whether it is below the normal ones or not: so what a code is with what makes it positive, in
 // either half of a byte. The largest power of two that there is brings it among the normal floats, and what made it positive is taken
 // away with it: exact.
-static const float GROWN = Q_FORMAT == 3 ? (same<In, bf16>::value ? 1.0f : 256.0f) : same<In, bf16>::value ? 64.0f : 512.0f;
+static const float GROWN = Q_FORMAT == 3 ? (same<In, bf16>::value ? 1.0f : 256.0f)
+                           : Q_FORMAT == 5 ? (same<In, bf16>::value ? 1.0f : 16384.0f)
+                           : same<In, bf16>::value ? 64.0f : 512.0f;
 // They are taken as they are.
 static const u32 POSITIVE = 0;
 RF_FN u32 decode_two(u32 halves, int i) {
@@ -105,13 +107,32 @@ RF_FN u32 e4m3_two(u32 halves, int i) {
 }
 #endif
 
-// How codes become operands: whole numbers and E4M3 two at a time where the type is computed with so, else whole numbers as floats of
+#if Q_FORMAT == 5
+// E2M1 `i` of both halves, divided by GROWN. Moved to where the type has sign and size, it is 2^-14 of the number in f16 and 2^-126 in
+// bf16, the subnormal too.
+RF_FN u32 e2m1_two(u32 halves, int i) {
+    const int size_at = (same<In, bf16>::value ? 6 : 9) - 4 * i, sign_at = 12 - 4 * i;
+    const u32 size = (size_at < 0 ? halves >> -size_at : halves << size_at) & (same<In, bf16>::value ? 0x01c001c0u : 0x0e000e00u);
+    const u32 part = (halves << sign_at & 0x80008000u) | size;
+#if RF_DEVICE_AMD
+    // Units of some architectures take subnormals for zeros. A bf16 is not asked for.
+    typedef _Float16 Two __attribute__((ext_vector_type(2)));
+    return bit_cast<u32>(bit_cast<Two>(part) * (Two){16384, 16384});
+#else
+    return same<In, bf16>::value ? fma_two(part, 0x7e807e80u, 0x80008000u) : part;
+#endif
+}
+#endif
+
+// How codes become operands: whole numbers, E4M3 and E2M1 two at a time where the type is computed with so, else whole numbers as floats of
 // 32 bits, whose upper halves a bf16 is; any others one by one.
 enum { BY_TWO, BY_FLOATS, BY_ONE };
-static const int WAY = Q_FORMAT > 3 ? BY_ONE : !RF_DEVICE_AMD || same<In, f16>::value ? BY_TWO : Q_FORMAT > 2 ? BY_ONE : BY_FLOATS;
+static const int WAY = Q_FORMAT > 3 && Q_FORMAT != 5 ? BY_ONE : !RF_DEVICE_AMD || same<In, f16>::value ? BY_TWO : Q_FORMAT > 2 ? BY_ONE : BY_FLOATS;
 RF_FN u32 two_of_codes(u32 halves, int i) {
 #if Q_FORMAT == 3
     return e4m3_two(halves, i);
+#elif Q_FORMAT == 5
+    return e2m1_two(halves, i);
 #else
     return decode_two(halves, i);
 #endif

@@ -1,11 +1,12 @@
 // few_sums.h: the sums of a wave, scaled block by block, and what becomes of them: waves that cut K are added and stored. Stands behind
-// few.h.
+// few.h, or where F_ALONG_K behind few_along.h.
 //
-// Macros : those of few.h; F_KEPT rows of C that there may be: 1, or all; F_SUM_BYTES of LDS for the sum over the waves
+// Macros : those of few.h or few_along.h; F_KEPT rows of C that there may be: 1, or all; F_SUM_BYTES of LDS for the sum over the waves
+#define F_TOTALS (!Q_LATE && !F_SCALED)
 struct WaveSums {
     Unit::Sums sum[F_TILES][PRODUCTS];
     Constants<WAY> constants;
-#if !Q_LATE
+#if F_TOTALS
     Unit::Sums total[F_TILES][PRODUCTS];
     Scales scales;
 #endif
@@ -14,7 +15,7 @@ struct WaveSums {
     RF_FN void clear() {
 #pragma unroll
         for (int i = 0; i < F_TILES * PRODUCTS; ++i) Unit::clear(sum[i / PRODUCTS][i % PRODUCTS]);
-#if !Q_LATE
+#if F_TOTALS
 #pragma unroll
         for (int i = 0; i < F_TILES * PRODUCTS; ++i) Unit::clear(total[i / PRODUCTS][i % PRODUCTS]);
 #endif
@@ -22,10 +23,11 @@ struct WaveSums {
     // The first accesses, of a lane's columns from `col` on; `any`: there is something to be summed from `k` on.
     RF_FN void begin(const QMatmulArgs& g, bool any, u32 k, u32 col) {
         global = global_of(g);
-#if !Q_LATE
+#if F_TOTALS
         if (any) scales.start(g, k, col);
 #endif
     }
+#if !F_ALONG_K
     // What DEEP rows of a lane's words and the same k of A's rows give.
     template <class Words> RF_FN void add(const Words* words, const u32 (*x)[TAKEN]) {
 #pragma unroll
@@ -41,9 +43,10 @@ struct WaveSums {
             }
         }
     }
+#endif
     // At the end of a block of scales: what has been summed is scaled. `more`: from `k` on there is more.
     RF_FN void fold(const QMatmulArgs& g, bool more, u32 k, u32 col) {
-#if !Q_LATE
+#if F_TOTALS
         if (more && g.block_k.divide(k) == scales.block) return;
 #pragma unroll
         for (int p = 0; p < PRODUCTS; ++p) {
@@ -62,11 +65,10 @@ struct WaveSums {
 #endif
     }
     RF_FN float value(int t, int p, int i) const {
-        const float grown = WAY == BY_TWO ? GROWN : 1.0f;
-#if Q_LATE
-        return sum[t][p][i] * grown;
+#if F_TOTALS
+        return total[t][p][i] * (global * GROWN_SUMS);
 #else
-        return total[t][p][i] * (global * grown);
+        return sum[t][p][i] * GROWN_SUMS;
 #endif
     }
 };
@@ -80,8 +82,9 @@ struct Place {
 };
 
 // A row of C in LDS: STEP floats for each of a lane's codes, whose lanes lie side by side. So lanes store without a conflict, and
-// neighbouring columns are read in banks of their own.
-static const int BANKS = LANE_CODES < 32 ? 32 / LANE_CODES : 1, STEP = (((Unit::LANES + BANKS - 1) / BANKS) | 1) * BANKS;
+// neighbouring columns are read in banks of their own. Where codes lie along K, lanes are neighbours, and nothing need be moved apart.
+static const int BANKS = LANE_CODES < 32 ? 32 / LANE_CODES : 1;
+static const int STEP = F_ALONG_K ? Unit::LANES : (((Unit::LANES + BANKS - 1) / BANKS) | 1) * BANKS;
 static const int SPAN = (LANE_CODES * STEP + 31) / 32 * 32, LINE = F_SIDE * SPAN + 32, KEPT = F_KEPT == 1 ? 1 : ROWS;
 // Waves along K that LDS has room for at a time.
 static const int ROOM = F_SUM_BYTES / 4 / (KEPT * LINE), TURN = ROOM < 1 ? 1 : ROOM < PARTS ? ROOM : PARTS;
@@ -116,7 +119,9 @@ RF_FN void add_waves(const QMatmulArgs& g, const WaveSums& sums, Place at, float
         for (int o = 0; o < ROUNDS; ++o) {
             const int n = o * THREADS + (int)thread_x(), row = n / STRIP, c = n % STRIP;
             if (n >= OUTPUTS || first_row + row >= g.m) continue;
-            const int from = row * LINE + Unit::skew(row) + c / COLUMNS * SPAN + c % LANE_CODES * STEP + c % COLUMNS / LANE_CODES;
+            const int code = F_ALONG_K ? c % COLUMNS / Unit::LANES : c % LANE_CODES;
+            const int lane = F_ALONG_K ? c % Unit::LANES : c % COLUMNS / LANE_CODES;
+            const int from = row * LINE + Unit::skew(row) + c / COLUMNS * SPAN + code * STEP + lane;
 #pragma unroll
             for (int w = 0; w < TURN; ++w)
                 if (turn + w < PARTS) out[o] += lds[w][from];

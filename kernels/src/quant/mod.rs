@@ -13,6 +13,7 @@
 mod activations;
 mod dequantise;
 mod few;
+mod few_along;
 mod few_hopper;
 mod format;
 mod gguf;

@@ -1,4 +1,4 @@
-//! `q_matmul`: the launcher of `q_matmul.hip`, `few.hip`, `few_staged.hip` and `few_hopper.hip`.
+//! `q_matmul`: the launcher of `q_matmul.hip`, `few.hip`, `few_staged.hip`, `few_along.hip` and `few_hopper.hip`.
 
 use std::borrow::Cow;
 
@@ -9,6 +9,7 @@ use rocfire_hal::{DType, DriverKind, Error, Layout, Source, Stream, Tensor, View
 
 use super::dequantise::dequantise;
 use super::few::{self, FewKey, Tile};
+use super::few_along::{self, AlongKey};
 use super::few_hopper::{self, HopperKey};
 use super::format::{CodeLayout, Format, Packed, ScaleKind, Scales};
 use super::walk::fours;
@@ -79,7 +80,8 @@ pub struct CodedMatrix<'a> {
 /// # Numerics
 /// Sums in f32, one rounding at the store. Scales that do not vary along K multiply the sum, so that codes enter exactly. Others
 /// multiply sums over K inside of a block, of exact codes too, for M up to 64 (up to 4 in f32, 16 without a matrix unit for the type) and words of
-/// 32 bits in whole rows along N, on Hopper up to 512 where K and blocks are multiples of 64; elsewhere they multiply the code, rounded once to the
+/// 32 bits in whole rows along N, on Hopper up to 512 where K and blocks are multiples of 64, or for M up to 64 and words in whole columns along K,
+/// in blocks of K that are multiples of 64 bytes of codes (16 on RDNA 3, 32 on RDNA 4); elsewhere they multiply the code, rounded once to the
 /// type of `a`. By other 256 rows and more of 16 bits on a matrix unit, a weight that takes up to 512 MiB in that type is written out, each number rounded once, and multiplied as [`gemm`] does. All this, and where K is cut, follows from the
 /// architecture, the shapes and how the words lie, not from the device's size.
 /// # Errors
@@ -288,6 +290,13 @@ impl<'a> Operands<'a> {
         FewKey { dtype, format, late, scale, beside, tile, grouping: None }
     }
 
+    /// The key of the kernel of few rows and codes along K.
+    fn along_key(&self, dtype: DType, tile: few_along::Tile) -> AlongKey {
+        let (&Operands { format, late, .. }, (scale, _)) = (self, self.scale());
+        let exact = dtype == DType::BF16 && scale == ScaleKind::E8M0 && self.args.global == 0;
+        AlongKey { dtype, format, late, scale, exact: exact && tile.scaled > 0, tile, grouping: None }
+    }
+
     /// The key of Hopper's kernel of few rows.
     fn hopper_key(&self, dtype: DType, tile: few_hopper::Tile) -> HopperKey {
         let (&Operands { format, late, .. }, (scale, beside)) = (self, self.scale());
@@ -313,10 +322,12 @@ impl<'a> Product<'a> {
         let device = stream.device();
         let unit = device.config().matrix && matrix_side(device.arch().info(), a.dtype()) != 0;
         let info = device.arch().info();
-        let tiles = (hopper(info, &of, a.dtype()), few(info, &of, a.dtype(), strip.is_some()));
+        let along = (m <= few::ROWS_MAX).then(|| along(info.matrix, &of, a.dtype(), m)).flatten();
+        let tiles = (hopper(info, &of, a.dtype()), few(info, &of, a.dtype(), strip.is_some()), along);
         let kernel = match tiles {
-            (Some(tile), _) if unit => Kernel::Hopper(of.hopper_key(a.dtype(), tile)),
-            (None, Some(tile)) if unit => Kernel::Few(of.few_key(a.dtype(), tile)),
+            (Some(tile), ..) if unit => Kernel::Hopper(of.hopper_key(a.dtype(), tile)),
+            (None, Some(tile), _) if unit => Kernel::Few(of.few_key(a.dtype(), tile)),
+            (None, None, Some(tile)) if unit => Kernel::Along(of.along_key(a.dtype(), tile)),
             _ => Kernel::Other(of.key([a.dtype(), c.dtype()], choice(m, unit, strip, skinny, of.block_k()))),
         };
         Ok(Product { stream, c, kernel, args: of.args, m, n, k })
@@ -330,6 +341,12 @@ impl<'a> Product<'a> {
                 let [x, y] = tile.grid(info.matrix, [self.m, self.n], per);
                 let slice_k = tile.slice_k(info, x * y, per, self.k);
                 return self.slices(tile.kernel(), [x, y, 1], tile.waves * wave, tile.lds_bytes(), slice_k);
+            }
+            Kernel::Along(AlongKey { tile, format, .. }) => {
+                let (per, info) = (32 / format.bits(), self.stream.device().arch().info());
+                let [x, y] = tile.grid([self.m, self.n]);
+                let slice_k = tile.slice_k(info, x * y, per, self.k);
+                return self.slices("few_along", [x, y, 1], tile.waves * wave, 0, slice_k);
             }
             Kernel::Hopper(HopperKey { tile, format, .. }) => {
                 let (grid, lds_bytes) = (tile.grid([self.m, self.n]), tile.lds_bytes(32 / format.bits()));
@@ -414,6 +431,7 @@ impl<'a> Product<'a> {
         let source = SOURCES.get(self.kernel, |kernel| match kernel {
             Kernel::Few(key) => few::source(key, ""),
             Kernel::Hopper(key) => few_hopper::source(key),
+            Kernel::Along(key) => few_along::source(key, ""),
             Kernel::Other(key) => source(key, ""),
         });
         // SAFETY:
@@ -439,6 +457,7 @@ fn depth(block: usize) -> usize {
 enum Kernel {
     Few(FewKey),
     Hopper(HopperKey),
+    Along(AlongKey),
     Other(QMatmulKey),
 }
 
@@ -461,6 +480,18 @@ fn hopper(info: &ArchInfo, of: &Operands<'_>, dtype: DType) -> Option<few_hopper
         && of.block_k().is_multiple_of(few_hopper::PIECE)
         && few_hopper::ROWS.contains(&m);
     serves.then(|| few_hopper::Tile::of(info, [m, n, k], of.per)).flatten()
+}
+
+/// The tile of the kernel of few rows and codes along K, where it takes the product.
+fn along(matrix: Matrix, of: &Operands<'_>, dtype: DType, m: usize) -> Option<few_along::Tile> {
+    let [n, k] = [of.args.n, of.args.k].map(|extent| extent as usize);
+    let aligned = of.words.device_address().is_multiple_of(16)
+        && (of.args.w_n % few_along::RUN_WORDS as i64 == 0 || n == 1)
+        && (0..few::WORDS / n as i64).contains(&of.args.w_n);
+    let serves = matches!(dtype, DType::F16 | DType::BF16)
+        && of.args.a_vector != 0
+        && (of.along_k && of.word == DType::U32 && of.args.w_k == 1 && aligned);
+    serves.then(|| few_along::Tile::of(matrix, m, of.per, [k, of.block_k()])).flatten()
 }
 
 /// What the kernel of few rows asks of a product: 16-bit floats, whole slabs of K and blocks of scales, rows that are vectors.

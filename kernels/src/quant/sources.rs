@@ -5,6 +5,7 @@ use rocfire_hal::{DType, Source};
 
 use super::activations::{ActivationKey, Given};
 use super::few::{self, FewKey, Tile};
+use super::few_along::{self, AlongKey};
 use super::few_hopper::{self, HopperKey};
 use super::format::{Format, Rounding, ScaleKind};
 use super::gguf::Gguf;
@@ -112,6 +113,7 @@ fn product_sources(arch: Arch, x: DType) -> Vec<Row> {
     all.extend(few.into_iter().map(|key| ("q_matmul", few::source(key, ""))));
     all.extend(gguf_keys(matrix, x).map(|key| ("gguf_matmul_grouped", gguf::source(key, ""))));
     all.extend(hopper_keys(arch, x).map(|key| ("q_matmul", few_hopper::source(key))));
+    all.extend(along_keys(arch, x).map(|(op, key)| (op, few_along::source(key, ""))));
     all
 }
 
@@ -139,6 +141,27 @@ fn hopper_keys(arch: Arch, x: DType) -> impl Iterator<Item = HopperKey> {
     turns.into_iter().filter(move |_| halves).filter_map(move |(format, m, late, scale, beside)| {
         let tile = few_hopper::Tile::of(arch.info(), [m, 14336, 4096], 32 / format.bits())?;
         Some(HopperKey { dtype: x, format, late, scale, beside, tile })
+    })
+}
+
+/// By codes along K: rows, formats, scales of sums and of codes, and groups, of which the plain product has none, in turn.
+fn along_keys(arch: Arch, x: DType) -> impl Iterator<Item = (&'static str, AlongKey)> {
+    let turns = [
+        (Format::E4M3, 2, [7168, 128], ScaleKind::F32, None),
+        (Format::E4M3, 2, [7168, 128], ScaleKind::F32, Some(Grouping::Choices)),
+        (Format::E2M1, 16, [2880, 32], ScaleKind::E8M0, Some(Grouping::Offsets)),
+        (Format::E2M1, 1, [4096, 16], ScaleKind::E4M3, None),
+        (Format::I4, 64, [4096, 128], ScaleKind::F16, Some(Grouping::Counts)),
+        (Format::I8, 1, [4096, 0], ScaleKind::F32, None),
+        (Format::E5M2, 64, [4096, 32], ScaleKind::BF16, Some(Grouping::Choices)),
+        (Format::I2, 9, [4096, 0], ScaleKind::F32, Some(Grouping::Offsets)),
+    ];
+    let halves = matches!(x, DType::F16 | DType::BF16);
+    turns.into_iter().filter(move |_| halves).filter_map(move |(format, m, k, scale, grouping)| {
+        let tile = few_along::Tile::of(arch.info().matrix, m, 32 / format.bits(), k)?;
+        let exact = x == DType::BF16 && scale == ScaleKind::E8M0 && tile.scaled > 0;
+        let op = if grouping.is_some() { "q_matmul_grouped" } else { "q_matmul" };
+        Some((op, AlongKey { dtype: x, format, late: k[1] == 0, scale, exact, tile, grouping }))
     })
 }
 

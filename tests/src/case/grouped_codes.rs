@@ -137,7 +137,7 @@ const fn words(format: Format, axis: usize, placement: Placement, block: [usize;
 type Row = (DType, &'static [usize], [usize; 2], Codes, By, Placement);
 
 /// Type, rows of each group, N and K, codes, groups, how A lies.
-const CASES: [Row; 20] = {
+const CASES: [Row; 28] = {
     use DType::{BF16, F16, F32};
     use Placement::{Flipped, Strided, Transposed};
     let blocks = Some([128, 128]);
@@ -210,6 +210,37 @@ const CASES: [Row; 20] = {
             CONTIGUOUS,
         ),
         (F32, &[1, 7], [40, 64], bytes(Format::E4M3, ALONG_K, Some([32, 1]), ScaleKind::E8M0), By::Offsets, CONTIGUOUS),
+        // Codes along K of few rows: by blocks, by row, by groups of K, by two scales of a lane's codes, with a last slab that is cut off;
+        // columns and rows of a workgroup, one less and one more.
+        (
+            BF16,
+            &[1, 0, 2, 3],
+            [128, 1024],
+            bytes(Format::E4M3, ALONG_K, blocks, ScaleKind::F32),
+            By::Choices(8),
+            CONTIGUOUS,
+        ),
+        (F16, &[7, 9], [63, 528], bytes(Format::I8, ALONG_K, Some([528, 1]), ScaleKind::F32), By::Counts, CONTIGUOUS),
+        (BF16, &[15, 16, 17], [65, 256], bytes(Format::I8, ALONG_K, None, ScaleKind::F32), By::Offsets, CONTIGUOUS),
+        (
+            BF16,
+            &[3, 0, 1],
+            [31, 512],
+            words(Format::I4, 0, ALONG_K, [128, 1], ScaleKind::F16),
+            By::Choices(2),
+            CONTIGUOUS,
+        ),
+        (F16, &[2, 5], [33, 320], words(Format::I4, 0, ALONG_K, [32, 1], ScaleKind::BF16), By::Offsets, CONTIGUOUS),
+        (
+            BF16,
+            &[2, 0, 33],
+            [72, 672],
+            words(Format::E2M1, 0, ALONG_K, [32, 1], ScaleKind::E8M0),
+            By::Choices(4),
+            CONTIGUOUS,
+        ),
+        (BF16, &[1, 4], [40, 96], words(Format::E2M1, 0, ALONG_K, [16, 1], ScaleKind::E4M3), By::Offsets, CONTIGUOUS),
+        (F16, &[1, 1], [1, 128], words(Format::I2, 0, ALONG_K, [64, 1], ScaleKind::F32), By::Choices(1), CONTIGUOUS),
         // A wave and a lane less or more, tiles of the other height, more rows than few are.
         (
             F16,

@@ -7,6 +7,7 @@ use rocfire_kernels::quant::{
 };
 
 use super::drawn::Draw;
+use super::grouped_codes::numbers;
 use super::row_codes::block;
 use super::{Call, Case, FLOATS, Failure, temporary};
 use crate::data::{Array, Placement};
@@ -70,6 +71,19 @@ pub fn cases() -> Vec<Case> {
     ];
     for (turn, (size, block)) in few.into_iter().enumerate() {
         cases.push(strips([DType::F16, DType::BF16][turn % 2], size, block));
+    }
+    // Words as they lie along K, of one row, of slices of K, of a slab that is cut off, and of tiles of rows.
+    let along = [
+        ([1, 96, 4096], Format::E4M3, [128, 128]),
+        ([1, 33, 64], Format::I4, [32, 1]),
+        ([9, 64, 2080], Format::E2M1, [32, 1]),
+        ([5, 67, 1040], Format::I8, [1040, 1]),
+        ([64, 65, 512], Format::I4, [128, 1]),
+        ([17, 31, 256], Format::E5M2, [16, 3]),
+        ([2, 40, 48], Format::E4M3Fnuz, [8, 40]),
+    ];
+    for (turn, (size, format, block)) in along.into_iter().enumerate() {
+        cases.push(lines([DType::BF16, DType::F16][turn % 2], size, format, block));
     }
     cases
 }
@@ -264,6 +278,45 @@ fn product(dtype: DType, [m, n, k]: [usize; 3], format: Format, axis: usize, gro
     let size = format!("{m}x{n}x{k} {format:?} along {}{}", ["K", "N"][axis], if grouped { " in groups" } else { "" });
     let call = Call { inputs, outputs: vec![(vec![m, n], dtype)], launch, oracle };
     Case::new("q_matmul", dtype, size, flops, call).summing(k)
+}
+
+/// Rows by words that lie along K in memory, `[n, k]`, with an f32 scale of every block.
+fn lines(dtype: DType, [m, n, k]: [usize; 3], format: Format, block: [usize; 2]) -> Case {
+    let grid = [k.div_ceil(block[0]), n.div_ceil(block[1])];
+    let launch = move |stream: &Stream, inputs: &[Tensor], outputs: &mut [Tensor]| -> Result<(), Failure> {
+        let scales = Scales { view: inputs[2].view(), kind: ScaleKind::F32, block: &block, global: None };
+        let layout = CodeLayout::packed(format, 0, k);
+        let words = inputs[1].view().with_layout(inputs[1].layout().swap(0, 1)?)?;
+        Ok(q_matmul(
+            stream,
+            inputs[0].view(),
+            &CodedMatrix { words, layout: &layout, scales: Some(&scales) },
+            outputs[0].view_mut(),
+        )?)
+    };
+    let all = numbers(format);
+    let pick = move |row: usize, column: usize| all[(row * 5 + column * 3 + row * column % 11 + row / 64) % all.len()];
+    let scale = move |at: usize| (1 + at * 7 % 13) as f64 / 16.0;
+    let of = pick.clone();
+    let oracle = move |inputs: &[Array]| {
+        let weight =
+            |row: usize, column: usize| of(row, column).1 * scale(row / block[0] * grid[1] + column / block[1]);
+        let cell = |at: usize| dot((0..k).map(|row| (inputs[0].values[at / n * k + row], weight(row, at % n))));
+        vec![(0..m * n).map(cell).collect()]
+    };
+    let (per, bits) = (32 / format.bits(), format.bits());
+    let word = |at: usize| {
+        let (column, first) = (at / (k / per), at % (k / per) * per);
+        f64::from((0..per).map(|i| pick(first + i, column).0 << (bits * i)).sum::<u32>())
+    };
+    let inputs = vec![
+        (Array::random(&[m, k], dtype, 1), Placement::Contiguous),
+        (Array::new(&[n, k / per], DType::U32, (0..n * k / per).map(word).collect()), Placement::Contiguous),
+        (Array::new(&grid, DType::F32, (0..grid[0] * grid[1]).map(scale).collect()), Placement::Contiguous),
+    ];
+    let call = Call { inputs, outputs: vec![(vec![m, n], dtype)], launch, oracle };
+    let size = format!("{m}x{n}x{k} {format:?} along K by {block:?}, as it lies");
+    Case::new("q_matmul", dtype, size, 2.0 * (m * n * k) as f64, call).summing(k)
 }
 
 /// Rows by packed words that lie in memory, with an f16 scale for every column and `block_k` of K: of one row columns so many that strips are of

@@ -7,6 +7,7 @@
 //! a SIMD. What is printed without a limit is
 //! what the issue asks to report. `KNOWN` are those that miss a limit, each with its reason: a row that holds is an error too.
 
+mod codes;
 mod gguf;
 mod recurrent;
 
@@ -20,16 +21,12 @@ use rocfire_kernels::cache::{Cache, CacheCodes, CacheLayout, CacheMut, Pages, Sc
 use rocfire_kernels::conv::{ConvParams, conv};
 use rocfire_kernels::experts::{ByExpert, GroupScore, Groups, RouteParams, Score, SortParams, route, sort_by_expert};
 use rocfire_kernels::gate::{Activation, GateParams, gate};
-use rocfire_kernels::gemm::{GemmGroups, GemmParams, gemm};
+use rocfire_kernels::gemm::{GemmParams, gemm};
 use rocfire_kernels::hadamard::hadamard;
 use rocfire_kernels::loss::{CrossEntropy, cross_entropy};
 use rocfire_kernels::mla::{AbsorbInputs, ExpandInputs, ExpandWeight, absorb, expand};
 use rocfire_kernels::norm::{NormGradients, NormKind, NormParams, norm, norm_backward};
-use rocfire_kernels::quant::{
-    CodeLayout, CodedMatrix, CodedRows, Format, Granularity, MxRounding, Preshuffled, PreshuffledRows, RowCodes,
-    ScaleKind, Scales, norm_quantise, q_matmul, q_matmul_grouped, q_matmul_preshuffled, q_matmul_scaled,
-    quantise_activations,
-};
+use rocfire_kernels::quant::{Format, Granularity, MxRounding, RowCodes, norm_quantise, quantise_activations};
 use rocfire_kernels::rope::{RopeAngles, RopeParams, RopeStyle, RopeTensor, rope};
 use rocfire_kernels::sample::{Draw, SampleParams, TopK, sample, top_k};
 use rocfire_kernels::softmax::softmax;
@@ -80,19 +77,19 @@ const SUBJECTS: &[Subject] = &[
         always: true,
         run: |d| thin(d, [32, 2048, 2048]),
     },
-    always("a8w8 fp8 4096x4096x4096 tokens", |d| coded(d, [4096; 3], TOKENS, false)),
-    always("a8w8 fp8 4096x4096x4096 tokens, laid out", |d| coded(d, [4096; 3], TOKENS, true)),
-    sampled("a8w8 fp8 4096x4096x4096 blocks", |d| coded(d, [4096; 3], BLOCKS, false)),
-    sampled("a8w8 fp8 4096x4096x4096 blocks, laid out", |d| coded(d, [4096; 3], BLOCKS, true)),
+    always("a8w8 fp8 4096x4096x4096 tokens", |d| codes::coded(d, [4096; 3], codes::TOKENS, false)),
+    always("a8w8 fp8 4096x4096x4096 tokens, laid out", |d| codes::coded(d, [4096; 3], codes::TOKENS, true)),
+    sampled("a8w8 fp8 4096x4096x4096 blocks", |d| codes::coded(d, [4096; 3], codes::BLOCKS, false)),
+    sampled("a8w8 fp8 4096x4096x4096 blocks, laid out", |d| codes::coded(d, [4096; 3], codes::BLOCKS, true)),
     Subject {
         name: "a8w8 fp8 32x2048x2048 tokens, laid out",
         compulsory: Some(32 * 2048 + 2048 * 2048 + 2 * 32 * 2048 + 4 * (32 + 2048)),
         always: false,
-        run: |d| coded(d, [32, 2048, 2048], TOKENS, true),
+        run: |d| codes::coded(d, [32, 2048, 2048], codes::TOKENS, true),
     },
-    always("w4a16 bf16 1x14336x4096", |d| packed(d, [1, 14336, 4096])),
-    sampled("w4a16 bf16 16x14336x4096", |d| packed(d, [16, 14336, 4096])),
-    sampled("w4a16 bf16 64x14336x4096", |d| packed(d, [64, 14336, 4096])),
+    always("w4a16 bf16 1x14336x4096", |d| codes::packed(d, [1, 14336, 4096])),
+    sampled("w4a16 bf16 16x14336x4096", |d| codes::packed(d, [16, 14336, 4096])),
+    sampled("w4a16 bf16 64x14336x4096", |d| codes::packed(d, [64, 14336, 4096])),
     sampled("attention bf16 H4 S1024 D128", |d| attend(d, 1024, false)),
     sampled("attention bf16 H4 S1024 D128 causal", |d| attend(d, 1024, true)),
     sampled("attention gradients bf16 H4 S512 D128", attend_back),
@@ -132,7 +129,19 @@ const SUBJECTS: &[Subject] = &[
         name: "experts fp8 16x4 of 32 2048x1024",
         compulsory: Some(32 * 2048 * 1024 + 2 * 16 * 2048 + 2 * 64 * 1024 + 4 * 32 * 16 * 8),
         always: true,
-        run: experts_coded,
+        run: |d| codes::experts(d, Format::E4M3, false),
+    },
+    Subject {
+        name: "experts fp8 16x4 of 32 2048x1024, codes along K",
+        compulsory: Some(32 * 2048 * 1024 + 2 * 16 * 2048 + 2 * 64 * 1024 + 4 * 32 * 16 * 8),
+        always: true,
+        run: |d| codes::experts(d, Format::E4M3, true),
+    },
+    Subject {
+        name: "experts mxfp4 16x4 of 32 2048x1024, codes along K",
+        compulsory: Some(32 * 2048 * 1024 / 2 + 2 * 16 * 2048 + 2 * 64 * 1024 + 32 * 1024 * 2048 / 32),
+        always: true,
+        run: |d| codes::experts(d, Format::E2M1, true),
     },
     always("experts Q4_K 64x8 of 128 2048x768", |d| gguf::experts(d, 64)),
     sampled("experts Q4_K 8x8 of 128 2048x768", |d| gguf::experts(d, 8)),
@@ -225,6 +234,20 @@ const KNOWN: &[Known] = &[
         "a choice is written where its expert's rows are: words that neighbouring lanes write lie apart",
     ),
     (
+        "few_along",
+        "codes along K",
+        "gfx1100",
+        Limit::Segments,
+        "each of sixteen lanes reads 16 bytes of a column of its own, and the other lanes the same: what is left of a line meets its next accesses, which are under way together",
+    ),
+    (
+        "few_along",
+        "mxfp4",
+        "gfx9",
+        Limit::Segments,
+        "a scale is a byte that a lane reads of its column for 16 bytes of codes; the column's next scales meet their line in a cache",
+    ),
+    (
         "q_matmul",
         "experts Q4_K",
         "",
@@ -280,67 +303,6 @@ fn thin(device: &Device, [m, n, k]: [usize; 3]) -> Outcome {
 /// The device's own 8-bit floats where it has them.
 fn fp8(device: &Device) -> Format {
     if device.arch().name() == "gfx942" { Format::E4M3Fnuz } else { Format::E4M3 }
-}
-
-const TOKENS: [Granularity; 2] = [Granularity::Token; 2];
-const BLOCKS: [Granularity; 2] = [Granularity::Group(128), Granularity::Block(128)];
-
-fn coded(device: &Device, [m, n, k]: [usize; 3], [of_a, of_b]: [Granularity; 2], laid_out: bool) -> Outcome {
-    // Scales lie with rows innermost, as the quantiser writes them where it is asked to.
-    let side = |rows: usize, granularity: Granularity| -> rocfire_hal::Result<[Tensor; 2]> {
-        let [down, along] = granularity.scales_shape([rows, k]);
-        let scales = zeros(device, &[along, down], DType::F32)?;
-        Ok([zeros(device, &[rows, k], DType::U8)?, scales.with_layout(scales.layout().swap(0, 1)?)?])
-    };
-    let block = |granularity| match granularity {
-        Granularity::Group(group) => [1, group],
-        Granularity::Block(side) => [side, side],
-        _ => [1, k],
-    };
-    let ([a, a_scales], [b, b_scales]) = (side(m, of_a)?, side(n, of_b)?);
-    let mut c = zeros(device, &[m, n], DType::BF16)?;
-    let (format, kind) = (fp8(device), ScaleKind::F32);
-    let a = CodedRows { format, codes: a.view(), scales: a_scales.view(), kind, block: block(of_a) };
-    if laid_out {
-        let weight = Preshuffled::new(device.stream(), format, &b)?;
-        let b = PreshuffledRows { weight: &weight, scales: b_scales.view(), kind, block: block(of_b) };
-        return Ok(q_matmul_preshuffled(device.stream(), &a, &b, c.view_mut())?);
-    }
-    let b = CodedRows { format, codes: b.view(), scales: b_scales.view(), kind, block: block(of_b) };
-    Ok(q_matmul_scaled(device.stream(), &a, &b, c.view_mut())?)
-}
-
-fn packed(device: &Device, [m, n, k]: [usize; 3]) -> Outcome {
-    let layout = CodeLayout::packed(Format::I4, 1, n);
-    let (a, words) = (zeros(device, &[m, k], DType::BF16)?, zeros(device, &[k, n / 8], DType::U32)?);
-    let (scales, block) = (zeros(device, &[k / 128, n], DType::F16)?, [128, 1]);
-    let mut c = zeros(device, &[m, n], DType::BF16)?;
-    let scales = Scales { view: scales.view(), kind: ScaleKind::F16, block: &block, global: None };
-    Ok(q_matmul(
-        device.stream(),
-        a.view(),
-        &CodedMatrix { words: words.view(), layout: &layout, scales: Some(&scales) },
-        c.view_mut(),
-    )?)
-}
-
-/// Sixteen tokens to four each of 32 experts, whose weights are E4M3 by blocks of 128 x 128: each expert has one or three.
-fn experts_coded(device: &Device) -> Outcome {
-    let (tokens, chosen, experts, [k, n]) = (16, 4, 32, [2048, 1024]);
-    let (layout, block) = (CodeLayout::bytes(Format::E4M3), [1, 128, 128]);
-    let (a, words) = (zeros(device, &[tokens, k], DType::BF16)?, zeros(device, &[experts, k, n], DType::U8)?);
-    let scales = zeros(device, &[experts, k / 128, n / 128], DType::F32)?;
-    let mut c = zeros(device, &[tokens * chosen, n], DType::BF16)?;
-    let i32s = |values: Vec<usize>| {
-        let bytes: Vec<u8> = values.iter().flat_map(|&value| (value as i32).to_le_bytes()).collect();
-        Tensor::from_bytes(device, &[values.len()], DType::I32, &bytes)
-    };
-    let offsets = i32s((0..=experts).map(|expert| expert / 2 * 4 + expert % 2).collect())?;
-    let order = i32s((0..tokens * chosen).map(|place| place * 13 % (tokens * chosen)).collect())?;
-    let groups = GemmGroups::Choices { offsets: offsets.view(), order: order.view(), each: chosen };
-    let scales = Scales { view: scales.view(), kind: ScaleKind::F32, block: &block, global: None };
-    let w = CodedMatrix { words: words.view(), layout: &layout, scales: Some(&scales) };
-    Ok(q_matmul_grouped(device.stream(), a.view(), &w, &groups, c.view_mut())?)
 }
 
 fn inputs<'a>(q: &'a Tensor, k: &'a Tensor, v: &'a Tensor) -> AttentionInputs<'a> {

@@ -6,7 +6,7 @@ use rocfire_hal::{DType, Error, Layout, Stream, View, ViewMut};
 
 use super::{
     BLOCK, Choice, CodedMatrix, FEW_ROWS, Kernel, Operands, QMatmulArgs, ROUND, SLICED_ROWS, STRIP_LANES, STRIP_ROWS,
-    depth, matrix_side, serves_few, source, strip_widths,
+    along, depth, matrix_side, serves_few, source, strip_widths,
     written::{groups_at_once, multiply_written},
 };
 use crate::Result;
@@ -14,6 +14,7 @@ use crate::epilogue::{self, BoundEpilogue};
 use crate::family::{self, BOX_LIMIT, GRID_YZ_MAX, KernelLaunch, Sources, shape};
 use crate::gemm::{GemmGroups, ToldGroups};
 use crate::quant::few::{self, Tile, units};
+use crate::quant::few_along::{self, AlongKey};
 use crate::quant::format::{CodeLayout, Packed, Scales};
 use crate::quant::walk::fours;
 
@@ -35,8 +36,8 @@ const LINE_BYTES: usize = 128;
 /// As [`q_matmul`](super::q_matmul), but that K is never cut; where weights are written out, it is up to 512 MiB of them at a time, and
 /// the products are [`gemm_grouped`](crate::gemm::gemm_grouped)'s. Words of 32 bits along N enter exactly, with
 /// scales on sums, where there are up to 64 rows a group in the mean: of 16 bits where there is a matrix unit, of every type where
-/// there is none. By how many rows, and by which others, a row is multiplied with changes no bit as long as that mean stays up to 64,
-/// between, or from 256 on.
+/// there is none. So do words along K where [`q_matmul`](super::q_matmul) has them. By how many rows, and by which others, a row is
+/// multiplied with changes no bit as long as that mean stays up to 64, between, or from 256 on.
 /// # Errors
 /// As [`q_matmul`](super::q_matmul) and [`gemm_grouped`](crate::gemm::gemm_grouped).
 pub fn q_matmul_grouped(
@@ -185,6 +186,7 @@ fn multiply(
     let grid = grid(OP, &told, [rows, n], [variant.rows, variant.columns])?;
     let kernel = match variant.kernel {
         Kernel::Few(key) => Kernel::Few(few::FewKey { grouping: Some(told.grouping), ..key }),
+        Kernel::Along(key) => Kernel::Along(AlongKey { grouping: Some(told.grouping), ..key }),
         Kernel::Hopper(_) => unreachable!("{NO_GROUPS}"),
         Kernel::Other(key) => Kernel::Other(super::QMatmulKey { grouping: Some(told.grouping), ..key }),
     };
@@ -193,6 +195,7 @@ fn multiply(
     let (hash, text) = epilogue::hash_and_text(epilogue);
     let source = SOURCES.get((kernel, hash), |_| match kernel {
         Kernel::Few(key) => few::source(key, text),
+        Kernel::Along(key) => few_along::source(key, text),
         Kernel::Hopper(_) => unreachable!("{NO_GROUPS}"),
         Kernel::Other(key) => source(key, text),
     });
@@ -272,6 +275,14 @@ fn choose(stream: &Stream, of: &Operands<'_>, apart: &Apart, dtype: DType, [rows
                 threads: BLOCK,
             };
         }
+    }
+    let serves = mean <= SLICED_ROWS && unit && apart.w_group % few_along::RUN_WORDS as i64 == 0;
+    if let Some(tile) = along(info.matrix, of, dtype, wanted.clamp(2, few::ROWS_MAX)).filter(|_| serves) {
+        let enough = n.div_ceil(tile.block[1]) * count.min(rows) >= units(info);
+        let tile = if enough { tile } else { tile.narrowest() };
+        let [rows, columns] = tile.block;
+        let kernel = Kernel::Along(of.along_key(dtype, tile));
+        return Variant { kernel, name: "few_along", rows, columns, threads: tile.waves * wave };
     }
     let few = wanted <= FEW_ROWS;
     let tiles = match unit {

@@ -12,6 +12,12 @@ fn words(device: &Device, [count, k, n]: [usize; 3], of: impl Fn(usize) -> u8) -
     upload(device, &[count, k, n], DType::U8, &(0..count * k * n).map(of).collect::<Vec<_>>())
 }
 
+/// How matrices lie that have whole columns one after the other, or whole rows.
+fn lies([count, k, n]: [usize; 3], along_k: bool) -> Layout {
+    let strides = if along_k { [k * n, 1, k] } else { [k * n, n, 1] }.map(|stride| stride as i64);
+    Layout::strided(&[count, k, n], &strides, 0).unwrap()
+}
+
 /// A code of E4M3 that is a number.
 fn code(at: usize) -> u8 {
     [0x38, 0xb4, 0x21, 0x47, 0x05, 0xc1, 0x80][at * 5 % 7]
@@ -21,10 +27,9 @@ fn code(at: usize) -> u8 {
 fn a_row_of_a_group_has_the_bits_that_it_would_have_alone() {
     let device = device();
     let (n, k) = (64, 192);
-    for (dtype, lies_along_k) in [(DType::BF16, false), (DType::F16, true), (DType::F32, false)] {
+    for (dtype, lies_along_k) in [(DType::BF16, false), (DType::F16, true), (DType::BF16, true), (DType::F32, false)] {
         let words = words(&device, [3, k, n], code);
-        let strides = if lies_along_k { [k * n, 1, k] } else { [k * n, n, 1] }.map(|stride| stride as i64);
-        let view = words.view().with_layout(Layout::strided(&[3, k, n], &strides, 0).unwrap());
+        let view = words.view().with_layout(lies([3, k, n], lies_along_k));
         let scales = tensor(&device, &[3, 2, 1], DType::F32, &[0.3, 0.7, 1.1, 0.9, 0.2, 1.7], Lie::Plain);
         let layout = CodeLayout::bytes(Format::E4M3);
         let scales = Scales { view: scales.view(), kind: ScaleKind::F32, block: &[1, 128, 128], global: None };
@@ -137,16 +142,18 @@ fn parts_of_the_groups_are_the_whole() {
 fn what_is_no_number_spoils_its_row_or_its_column_of_one_group() {
     let device = device();
     let (n, k) = (32, 64);
-    for dtype in [DType::BF16, DType::F32] {
+    for (dtype, along_k) in [(DType::BF16, false), (DType::F32, false), (DType::BF16, true), (DType::F16, true)] {
         // A NaN of the second group's column 5; the third row is infinite at 7, the first NaN at 2.
-        let words = words(&device, [2, k, n], |at| if at == (k + 9) * n + 5 { 0x7f } else { 0x38 });
+        let none = if along_k { (n + 5) * k + 9 } else { (k + 9) * n + 5 };
+        let words = words(&device, [2, k, n], |at| if at == none { 0x7f } else { 0x38 });
+        let words = words.view().with_layout(lies([2, k, n], along_k)).unwrap();
         let layout = CodeLayout::bytes(Format::E4M3);
         let mut of_a = vec![1.0; 5 * k];
         (of_a[2], of_a[2 * k + 7]) = (f64::NAN, f64::INFINITY);
         let a = tensor(&device, &[5, k], dtype, &of_a, Lie::Plain);
         let mut c = Tensor::empty(&device, &[5, n], dtype).unwrap();
         let offsets = counted(&device, &[0, 3, 5]);
-        let w = CodedMatrix { words: words.view(), layout: &layout, scales: None };
+        let w = CodedMatrix { words, layout: &layout, scales: None };
         q_matmul_grouped(device.stream(), a.view(), &w, &GemmGroups::Offsets(offsets.view()), c.view_mut()).unwrap();
         for (at, got) in read(&c).into_iter().enumerate() {
             match (at / n, at % n) {
@@ -175,10 +182,11 @@ fn an_epilogue_is_what_becomes_of_a_product() {
     let device = device();
     let stream = device.stream();
     let (n, k) = (48, 96);
-    for dtype in [DType::BF16, DType::F32] {
+    for (dtype, along_k) in [(DType::BF16, false), (DType::F32, false), (DType::BF16, true)] {
         let words = words(&device, [3, k, n], code);
         let layout = CodeLayout::bytes(Format::E4M3);
-        let w = CodedMatrix { words: words.view(), layout: &layout, scales: None };
+        let words = words.view().with_layout(lies([3, k, n], along_k)).unwrap();
+        let w = CodedMatrix { words, layout: &layout, scales: None };
         let a = tensor(&device, &[4, k], dtype, &values(4, k), Lie::Plain);
         let factor = tensor(&device, &[7, n], dtype, &values(7, n), Lie::Plain);
         let (offsets, order) = (counted(&device, &[1, 3, 3, 7]), counted(&device, &[0, 7, 3, 2, 5, 1, 4]));
