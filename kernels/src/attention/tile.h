@@ -303,8 +303,14 @@ template <int DEPTH> struct ResidentTile {
                 for (int piece = 0; piece < PIECES; ++piece) {
                     int k = (piece * Piece::CHUNKS + Piece::chunk(at.lane)) * VEC;
                     held[piece][pass] = load<4>((const u32*)(from + (k < depth ? k : 0)));
+                }
+            }
+            if (depth < DEPTH) {
 #pragma unroll
-                    for (int i = 0; i < 4; ++i) held[piece][pass][i] &= k < depth ? ~0u : 0u;
+                for (int piece = 0; piece < PIECES; ++piece) {
+                    const int k = (piece * Piece::CHUNKS + Piece::chunk(at.lane)) * VEC;
+#pragma unroll
+                    for (int n = 0; n < Piece::PASSES * 4; ++n) held[piece][n / 4][n % 4] &= k < depth ? ~0u : 0u;
                 }
             }
 #pragma unroll
@@ -393,6 +399,7 @@ struct Aside {
 // Sums over the streamed rows: [RESIDENT_ROWS, DEPTH]. `From` reads them; of WEIGHTS a NaN may become anything, as their sum shows it.
 template <int DEPTH, class From = Reader<DEPTH>, bool WEIGHTS = false> struct Output {
     static const int PANELS = DEPTH / ATTENTION_SIZE;
+    static const bool PAIRED = C::FOURS && ATTENTION_SIZE == 32 && sizeof(C::Operand) == 16;
     C::Accumulator sum[PANELS][ATTENTION_TILES];
 
     RF_FN void clear() {
@@ -420,18 +427,21 @@ template <int DEPTH, class From = Reader<DEPTH>, bool WEIGHTS = false> struct Ou
         even += odd;
         return !rf::ballot(even != even);
     }
-    // The values of a panel times `by`.
-    template <class To> RF_FN static void scaled(const C::Accumulator& sum, Real by, To* to) {
+    // The values of a panel times `by`, one behind the other.
+    template <class To> RF_FN static void scaled(const C::Accumulator& sum, Real by, u32* to) {
         Real values[C::ACC];
 #pragma unroll
         for (int i = 0; i < C::ACC; ++i) values[i] = (Real)sum[i] * by;
+        To held[C::ACC];
         if (same<To, In>::value && numbers(values)) {
 #pragma unroll
-            for (int i = 0; i < C::ACC; ++i) to[i] = OfNumber<To>::of(values[i]);
+            for (int i = 0; i < C::ACC; ++i) held[i] = OfNumber<To>::of(values[i]);
+            __builtin_memcpy(to, held, sizeof(held));
         } else {
             const Aside aside(values);
 #pragma unroll
-            for (int i = 0; i < C::ACC; ++i) to[i] = cast<To>(aside.values[i]);
+            for (int i = 0; i < C::ACC; ++i) held[i] = cast<To>(aside.values[i]);
+            __builtin_memcpy(to, held, sizeof(held));
         }
     }
     // += values · streamed.
@@ -454,7 +464,8 @@ template <int DEPTH, class From = Reader<DEPTH>, bool WEIGHTS = false> struct Ou
                 for (int s = 0; s < C::SCORE_OPERANDS; ++s)
 #pragma unroll
                     for (int t = 0; t < ATTENTION_TILES; ++t) sum[panel][t] = C::run(scores[t][s], streamed[s], sum[panel][t]);
-                if (ATTENTION_HOLDS_SCHEDULE) hold_schedule();
+                // The two fours of an operand are to be one read, not those of two panels, from where they would be moved.
+                if (ATTENTION_HOLDS_SCHEDULE || (PAIRED && panel % 2)) hold_schedule();
             }
         }
     }
@@ -481,6 +492,7 @@ template <int DEPTH, class From = Reader<DEPTH>, bool WEIGHTS = false> struct Ou
         // What is made of the lane here would else be kept from the start on.
         int lane = at.lane;
         asm volatile("" : "+v"(lane));
+        lane &= ARCH_WAVE_SIZE - 1;
         int row = lane % ATTENTION_SIZE, first = Piece::chunk(lane) * EACH;
         char* lds = passage + at.first / WAVE_ROWS * Piece::BYTES;
         // Other waves may still read what was there.
@@ -497,16 +509,15 @@ template <int DEPTH, class From = Reader<DEPTH>, bool WEIGHTS = false> struct Ou
 #pragma unroll
                 for (int panel = 0; panel < PANELS; ++panel) {
                     if (panel * ATTENTION_SIZE / COLUMNS > piece || ((panel + 1) * ATTENTION_SIZE - 1) / COLUMNS < piece) continue;
-                    To rounded[C::ACC];
-                    scaled(sum[panel][t], by[t], rounded);
+                    u32 rounded[C::ACC * (int)sizeof(To) / 4];
+                    scaled<To>(sum[panel][t], by[t], rounded);
 #pragma unroll
                     for (int i = 0; i < C::ACC; i += WIDTH<To>()) {
                         // All lanes have the same values in a piece.
                         if ((panel * ATTENTION_SIZE + C::column(i, 0)) / COLUMNS != piece) continue;
                         int column = panel * ATTENTION_SIZE + C::column(i, lane) - piece * COLUMNS;
                         Vec<To, WIDTH<To>()> out;
-#pragma unroll
-                        for (int e = 0; e < WIDTH<To>(); ++e) out[e] = rounded[i + e];
+                        __builtin_memcpy(&out, (const char*)rounded + i * sizeof(To), sizeof(out));
                         store<WIDTH<To>()>((To*)(lds + Piece::swizzled_byte<HALVES>(row, column * (int)sizeof(To))), out);
                     }
                 }
