@@ -1,6 +1,6 @@
 use rocfire_hal::{DType, Layout, Tensor, View};
 
-use super::{AttentionInputs, AttentionParams, attention};
+use super::{AttentionInputs, AttentionParams, AttentionSaved, attention, attention_backward};
 use crate::testing::{Lie, Numbers, device, tensor};
 
 /// The bytes of attention by keys and values.
@@ -33,5 +33,45 @@ fn rows_that_overlap_or_lie_far_apart_are_those_of_a_copy() {
         let whole = tensor(&device, &[1, 1, rows, depth], dtype, &whole, Lie::Plain);
         let got = bytes(&q, &k, memory.view().with_layout(apart).unwrap());
         assert_eq!(got, bytes(&q, &k, whole.view()), "{rows} rows, {stride} apart");
+    }
+}
+
+/// What is rounded for the products of sums has NaN as one, though numbers alone take a shorter way: that of a query is in its own
+/// gradient and in those of all keys that it sees, and in no other query's.
+#[test]
+fn a_query_that_is_no_number_shows_in_its_gradient_and_in_those_of_its_keys() {
+    let device = device();
+    const ROWS: usize = 70;
+    let (rows, depth, spoilt) = (ROWS, 64, 41);
+    for dtype in [DType::BF16, DType::F16, DType::F32] {
+        let mut numbers = Numbers::new(11);
+        let shape = [1, 1, rows, depth];
+        let mut values = || numbers.values(rows * depth, dtype);
+        let (mut queries, keys, of_keys, gradient) = (values(), values(), values(), values());
+        queries[spoilt * depth + 5] = f64::NAN;
+        let of = |values: &[f64]| tensor(&device, &shape, dtype, values, Lie::Plain);
+        let (q, k, v, dout) = (of(&queries), of(&keys), of(&of_keys), of(&gradient));
+        let (mut out, mut lse) = (of(&keys), tensor(&device, &shape[..3], DType::F32, &[0.0; ROWS], Lie::Plain));
+        let (mut dq, mut dk, mut dv) = (of(&keys), of(&keys), of(&keys));
+        let (q, k, v) = (q.view(), k.view(), v.view());
+        let inputs = AttentionInputs { q, k, v, mask: None, bias: None, starts: None, slopes: None, sinks: None };
+        let params = AttentionParams { causal: true, ..AttentionParams::default() };
+        attention(device.stream(), &inputs, &params, out.view_mut(), Some(lse.view_mut())).unwrap();
+        let saved = AttentionSaved { out: out.view(), lse: lse.view(), dout: dout.view() };
+        let gradients = [dq.view_mut(), dk.view_mut(), dv.view_mut()];
+        attention_backward(device.stream(), &inputs, &saved, &params, gradients).unwrap();
+        let spoilt_rows = |tensor: &Tensor| -> Vec<usize> {
+            let bytes = tensor.to_bytes().unwrap();
+            let is_nan = |at: usize| match dtype {
+                DType::F32 => f32::from_le_bytes(bytes[at * 4..][..4].try_into().unwrap()).is_nan(),
+                DType::F16 => u16::from_le_bytes([bytes[at * 2], bytes[at * 2 + 1]]) & 0x7fff > 0x7c00,
+                _ => u16::from_le_bytes([bytes[at * 2], bytes[at * 2 + 1]]) & 0x7fff > 0x7f80,
+            };
+            (0..rows).filter(|row| (0..depth).all(|column| is_nan(row * depth + column))).collect()
+        };
+        assert_eq!(spoilt_rows(&dq), [spoilt], "{dtype}");
+        let seen: Vec<usize> = (0..=spoilt).collect();
+        assert_eq!(spoilt_rows(&dk), seen, "{dtype}");
+        assert_eq!(spoilt_rows(&dv), seen, "{dtype}");
     }
 }

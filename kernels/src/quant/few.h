@@ -22,7 +22,7 @@ static_assert(32 % SLAB == 0 && RUN % DEEP == 0 && WORD_CODES % Unit::COLUMNS ==
 static_assert(F_SHARE == 1 || F_SHARE == 2 && F_WIDE == 1, "a wave has halves of words or whole ones");
 
 // What is still to be multiplied into sums.
-static const float GROWN_SUMS = WAY == BY_TWO ? GROWN : 1.0f;
+static constexpr float GROWN_SUMS = WAY == BY_TWO ? GROWN : 1.0f;
 
 // --- codes as operands ---
 

@@ -36,8 +36,8 @@ template <int> struct Constants {};
 #define F_FOREIGN 0
 #endif
 // What codes are still to be multiplied by, and sums.
-static const float GROWN_CODES = F_CONVERTS ? (F_FOREIGN ? 2.0f : 1.0f) : WAY == BY_TWO ? GROWN : 1.0f;
-static const float GROWN_SUMS = F_SCALED ? 1.0f : GROWN_CODES;
+static constexpr float GROWN_CODES = F_CONVERTS ? (F_FOREIGN ? 2.0f : 1.0f) : WAY == BY_TWO ? GROWN : 1.0f;
+static constexpr float GROWN_SUMS = F_SCALED ? 1.0f : GROWN_CODES;
 // Whether what codes come to under a scale is looked up.
 #define F_TABLES (RF_DEVICE_AMD && Q_FORMAT == 5)
 // A pair of an operand are the numbers of codes `i` and `i + PER_HALF` of a word, or neighbours.

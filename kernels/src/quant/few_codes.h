@@ -5,7 +5,7 @@
 static_assert(sizeof(In) == 2 && sizeof(Q_WORD) == 4, "checked by the launcher");
 
 #if RF_DEVICE_AMD
-static const float GROWN = 1.0f;
+static constexpr float GROWN = 1.0f;
 template <int N> RF_FN Vec<u32, N> load_once(const u32* from) { return load<N>(from); }
 // What makes the codes of a word positive.
 static const u32 POSITIVE = Q_FORMAT > 2 ? 0 : 0xffffffffu / ((1u << Code::BITS) - 1) << (Code::BITS - 1);
@@ -66,7 +66,7 @@ RF_FN u32 mask_and_flip(u32 word, u32 mask, u32 flip) {
 // whole number of the type's least float, whether it is below the normal ones or not: so what a code is with what makes it positive, in
 // either half of a byte. The largest power of two that there is brings it among the normal floats, and what made it positive is taken
 // away with it: exact.
-static const float GROWN = Q_FORMAT == 3 ? (same<In, bf16>::value ? 1.0f : 256.0f)
+static constexpr float GROWN = Q_FORMAT == 3 ? (same<In, bf16>::value ? 1.0f : 256.0f)
                            : Q_FORMAT == 5 ? (same<In, bf16>::value ? 1.0f : 16384.0f)
                            : same<In, bf16>::value ? 64.0f : 512.0f;
 // They are taken as they are.

@@ -178,6 +178,17 @@ const GRADIENT_SIZES: [Spec; 21] = [
     Spec { q_rows: 17, k_rows: 37, mask: Some([1, 1, 17, 37]), blind: Some(3), ..PLAIN },
 ];
 
+/// Gradients of wide heads whose keys and values share a workgroup: more keys than one has, waves that see none of a tile, all of
+/// it and a part, queries behind whole tiles, heads that share keys, and heads that are narrower than their tiles.
+const WIDE_GRADIENTS: [(DType, Spec); 6] = [
+    (DType::BF16, Spec { heads: 2, kv_heads: 1, q_rows: 70, k_rows: 290, causal: true, rows_first: true, ..WIDE }),
+    (DType::F16, Spec { q_rows: 97, k_rows: 257, ..WIDE }),
+    (DType::BF16, Spec { batches: 2, q_rows: 300, k_rows: 261, left: Some(100), right: Some(20), ..WIDE }),
+    (DType::BF16, Spec { q_rows: 65, k_rows: 131, depth: 120, value_depth: 104, causal: true, ..WIDE }),
+    (DType::F16, Spec { heads: 2, kv_heads: 1, q_rows: 33, k_rows: 140, depth: 96, value_depth: 96, ..WIDE }),
+    (DType::BF16, Spec { q_rows: 45, k_rows: 150, softcap: Some(1.5), slopes: true, ..WIDE }),
+];
+
 pub fn cases() -> Vec<Case> {
     let mut cases = Vec::new();
     for (turn, spec) in SIZES.into_iter().enumerate() {
@@ -195,6 +206,7 @@ pub fn cases() -> Vec<Case> {
     for (turn, spec) in GRADIENT_SIZES.into_iter().enumerate() {
         cases.push(backward(FLOATS[turn % 4], spec));
     }
+    cases.extend(WIDE_GRADIENTS.map(|(dtype, spec)| backward(dtype, spec)));
     cases
 }
 
