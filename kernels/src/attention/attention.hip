@@ -156,9 +156,8 @@ extern "C" __global__ ATTENTION_BOUNDS void attention(AttentionArgs a) {
     int first = here.keys.first, end = here.keys.end;
     const Real unit = unit_of(g);
     Softmax softmax;
-    softmax.start();
     ValueSums out;
-    out.clear();
+    softmax.start(), out.clear();
 #if ATTENTION_STAGES
     Stages<ATTENTION_D, ATTENTION_DV> stages;
     stages.start(lds, k, g.k_row, g.depth, v, g.v_row, g.value_depth, first, end);
@@ -202,14 +201,13 @@ extern "C" __global__ ATTENTION_BOUNDS void attention(AttentionArgs a) {
         i64 head = queries.heads[slot], row = s.q_first + queries.place[slot];
         to[slot] = (Out*)a.out + slice * a.out_slice + batch * a.out_batch + head * a.out_head + row * a.out_row;
         Real* lse = a.lse + slice * a.lse_slice + batch * a.lse_batch + head * a.lse_head + row * a.lse_row;
-        bool mine = queries.there[slot] && at.leads();
 #if ATTENTION_SPLIT
         scale[slot] = (Real)1;
-        if (mine) lse[0] = base, lse[1] = sum;
+        if (queries.there[slot] && at.leads()) lse[0] = base, lse[1] = sum;
 #else
         Finished row_end = finished(g.sinks, queries.heads[slot], base, sum);
         scale[slot] = row_end.scale;
-        if (mine && a.lse) *lse = row_end.lse;
+        if (queries.there[slot] && at.leads() && a.lse) *lse = row_end.lse;
 #endif
     }
     out.write(at, to, queries.there, scale, g.value_depth, lds_rows);

@@ -192,7 +192,6 @@ extern "C" __global__ ATTENTION_BOUNDS TWO_WAVES void attention_backward_q(Gradi
     ATTENTION_LDS(STREAMED_BYTES, RESIDENT_LDS_BYTES);
     __shared__ Real lds_s[EXCHANGE];
     const Problem& g = a.p;
-
     u32 batch = group_z();
     Sequence s = sequence(g, batch);
     int head = (int)group_y(), tile_first = tile_from_last(s.q_rows);
@@ -382,13 +381,12 @@ extern "C" __global__ ATTENTION_BOUNDS void attention_backward_kv(GradientArgs a
     keys.start(at, tile_first, s.k_first, s.k_rows, kv_head);
     Output<GIVES_K ? ATTENTION_D : 32, SummedA> out_k;
     Output<GIVES_V ? ATTENTION_DV : 32, SummedB> out_v;
-    out_k.clear();
-    out_v.clear();
+    out_k.clear(), out_v.clear();
     KeyTile tile;
     tile.start(g, at, batch, keys, kv_head, lds_resident, lds_rows);
     // Queries that see some key of this workgroup.
     const int key_end = tile_first + RESIDENT_ROWS < s.k_rows ? tile_first + RESIDENT_ROWS : s.k_rows;
-    int end = key_end - s.shift + g.left, begin = tile_first - s.shift - g.right;
+    int end = key_end - s.shift + g.left, begin = tile_first - s.shift - g.right, parity = 0;
     end = end < s.q_rows ? end : s.q_rows;
     begin = begin > 0 ? begin / STREAMED_ROWS * STREAMED_ROWS : 0;
 #if ATTENTION_STAGES
@@ -397,7 +395,6 @@ extern "C" __global__ ATTENTION_BOUNDS void attention_backward_kv(GradientArgs a
     TileA q_tile(lds_rows, g.q_row, g.depth);
     TileB dout_tile(lds_rows + TileA::BYTES, a.dout_row, g.value_depth);
 #endif
-    int parity = 0;
     for (int head = kv_head * g.group; head < (kv_head + 1) * g.group; ++head) {
         const In* q = g.q + batch * g.q_batch + head * g.q_head + s.q_first * g.q_row;
         const In* dout = a.dout + batch * a.dout_batch + head * a.dout_head + s.q_first * a.dout_row;
