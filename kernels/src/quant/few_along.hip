@@ -148,11 +148,11 @@ struct Part {
     }
 };
 
-// Of few rows a lane needs no more registers than leave NVIDIA's multiprocessor a second workgroup, which loads while one begins or ends.
+// Of few rows a lane needs no more registers than leave NVIDIA's multiprocessor 16 waves: some workgroups load while others begin or end.
 #if RF_DEVICE_AMD || F_TILES > 1
 #define F_BOUNDS __launch_bounds__(F_WAVES * ARCH_WAVE_SIZE)
 #else
-#define F_BOUNDS __launch_bounds__(F_WAVES * ARCH_WAVE_SIZE, 2)
+#define F_BOUNDS __launch_bounds__(F_WAVES * ARCH_WAVE_SIZE, 16 / F_WAVES)
 #endif
 extern "C" __global__ RF_WAITS_ITSELF F_BOUNDS void few_along(QMatmulArgs g) {
     __shared__ float lds[TURN][KEPT * LINE];
