@@ -162,10 +162,22 @@ const SIZES: [Spec; 68] = [
     // A tile that begins where the first query's window does: the last one sees only a part of it.
     Spec { sequences: &[(4, 290)], window: Some(159), ..PLAIN },
     // One scale for all keys.
-    coded(Spec { sequences: &[(1, 582), (1, 0)], depths: [128, 128], sinks: true, ..PLAIN }, Format::I8, Scales::Tensor),
-    coded(Spec { sequences: &[(4, 290), (4, 33)], bias: true, window: Some(70), ..PLAIN }, Format::E5M2, Scales::Tensor),
+    coded(
+        Spec { sequences: &[(1, 582), (1, 0)], depths: [128, 128], sinks: true, ..PLAIN },
+        Format::I8,
+        Scales::Tensor,
+    ),
+    coded(
+        Spec { sequences: &[(4, 290), (4, 33)], bias: true, window: Some(70), ..PLAIN },
+        Format::E5M2,
+        Scales::Tensor,
+    ),
     // Of each head two workgroups, that have two splits and one.
-    coded(Spec { sequences: &[(1, 1300), (1, 3), (1, 513)], heads: 4, kv_heads: 4, ..PLAIN }, Format::E4M3, Scales::Tensor),
+    coded(
+        Spec { sequences: &[(1, 1300), (1, 3), (1, 513)], heads: 4, kv_heads: 4, ..PLAIN },
+        Format::E4M3,
+        Scales::Tensor,
+    ),
     coded(Spec { sequences: &[(2, 90)], depths: [40, 24], softcap: Some(1.5), ..PLAIN }, Format::I8, Scales::Tensor),
 ];
 
