@@ -107,8 +107,8 @@ struct Shared {
     u32 sequence, run;
 };
 
-// Of tiles a run is one split.
-#define RUN_SHIFT (PAGED_TILES ? 0 : g.run_shift)
+// Of tiles, and of rows of several turns, a run is one split.
+#define RUN_SHIFT (PAGED_TILES || K_TURNS * V_TURNS > 1 ? 0 : g.run_shift)
 // The sequence that run `number` of all is of, and which of its own it is; false where there are not so many.
 RF_FN bool find_run(const PagedArgs& g, Shared& shared, u32 number) {
     const u32 thread = thread_x();
@@ -231,38 +231,42 @@ struct RowEnd {
 // Where the keys of a split are that a wave takes, from `first` to `end`: RUN neighbours in each step of all waves. Whether all of them are
 // there. A wave finds its own, and waits for no other.
 template <int RUN> RF_FN bool find_keys(const PagedArgs& g, Shared& shared, u32 sequence, u32 kv_head, i32 begin, i32 first, i32 end) {
-    const int EACH = SPLIT / THREADS;
+    // All of a lane's are asked for before the first is waited for. Rows of several turns leave no registers for it.
+    const int EACH = SPLIT / THREADS, AT_ONCE = K_TURNS * V_TURNS == 1 ? EACH : 1;
     static_assert(SPLIT % THREADS == 0 && SPLIT % (WAVES * RUN) == 0, "each lane finds as many, in whole steps");
     const i32 wave = (i32)(thread_x() / ARCH_WAVE_SIZE);
-    KeyPlace places[EACH];
-    // All are asked for before the first is waited for. Those that are not of the split ask for another.
-    if (first < end) {
-#pragma unroll
-        for (int i = 0; i < EACH; ++i) {
-            const i32 at = i * ARCH_WAVE_SIZE + (i32)lane();
-            places[i].find(g, sequence, held_inside(begin + at / RUN * (WAVES * RUN) + wave * RUN + at % RUN, first, end - 1));
-        }
-    }
     bool all = true;
+#pragma unroll 1
+    for (int from = 0; from < EACH; from += AT_ONCE) {
+        KeyPlace places[AT_ONCE];
+        i32 own[AT_ONCE];
 #pragma unroll
-    for (int i = 0; i < EACH; ++i) {
-        const i32 at = i * ARCH_WAVE_SIZE + (i32)lane(), n = at / RUN * (WAVES * RUN) + wave * RUN + at % RUN, key = begin + n;
-        const KeyPlace place = places[i];
-        i64 k_at = -1, v_at = -1;
-        if (key >= first && key < end) {
-            if (place.is_there(g)) {
-                k_at = token_at(g.k, place.page, kv_head, place.offset) * (i64)sizeof(Code);
-                v_at = token_at(g.v, place.page, kv_head, place.offset) * (i64)sizeof(Code);
-#if KEY_SCALES
-                shared.places.k_scale[n] = DECODED_BY * *scale_at(g.k_scales, place.page, kv_head, place.offset);
-                shared.places.v_scale[n] = DECODED_BY * *scale_at(g.v_scales, place.page, kv_head, place.offset);
-#endif
-            } else {
-                all = false;
-            }
+        for (int i = 0; i < AT_ONCE; ++i) {
+            const i32 at = (from + i) * ARCH_WAVE_SIZE + (i32)lane();
+            own[i] = at / RUN * (WAVES * RUN) + wave * RUN + at % RUN;
+            // Those that are not of the split ask for another.
+            if (first < end) places[i].find(g, sequence, held_inside(begin + own[i], first, end - 1));
         }
-        shared.places.k_at[n] = k_at;
-        shared.places.v_at[n] = v_at;
+#pragma unroll
+        for (int i = 0; i < AT_ONCE; ++i) {
+            const KeyPlace place = places[i];
+            const i32 n = own[i], key = begin + n;
+            i64 k_at = -1, v_at = -1;
+            if (key >= first && key < end) {
+                if (place.is_there(g)) {
+                    k_at = token_at(g.k, place.page, kv_head, place.offset) * (i64)sizeof(Code);
+                    v_at = token_at(g.v, place.page, kv_head, place.offset) * (i64)sizeof(Code);
+#if KEY_SCALES
+                    shared.places.k_scale[n] = DECODED_BY * *scale_at(g.k_scales, place.page, kv_head, place.offset);
+                    shared.places.v_scale[n] = DECODED_BY * *scale_at(g.v_scales, place.page, kv_head, place.offset);
+#endif
+                } else {
+                    all = false;
+                }
+            }
+            shared.places.k_at[n] = k_at;
+            shared.places.v_at[n] = v_at;
+        }
     }
     wave_barrier();
     return !rf::ballot(!all);

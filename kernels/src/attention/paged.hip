@@ -56,9 +56,9 @@ RF_FN void run_split(const PagedArgs& g, Shared& shared, Exchanged& exchanged, u
     work.run(g, exchanged, rows, sequence, kv_head, first, end);
     work.write(g, exchanged, rows, kv_head, split, s.splits == 1);
 #else
+    const bool are_there = find_keys<WAVE_RUN>(g, shared, sequence, kv_head, begin, first, end);
     Work work;
     work.start(g, rows, kv_head);
-    const bool are_there = find_keys<WAVE_RUN>(g, shared, sequence, kv_head, begin, first, end);
     // None are taken for all there where a page is not.
     work.run(g, shared, exchanged, begin, first - begin, end - begin, are_there ? first - begin : SPLIT, rows.place);
 #pragma unroll

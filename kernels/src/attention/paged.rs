@@ -532,7 +532,8 @@ impl PagedKey {
             DriverKind::Emulated => EMULATED_SLOTS,
             DriverKind::Hip | DriverKind::Cuda | DriverKind::Noop => 4 * device.info().compute_units as usize,
         };
-        let in_turn = matches!(self.way, Way::Lanes | Way::Matrix) && self.scales != CodeScales::None;
+        let in_turn =
+            matches!(self.way, Way::Lanes | Way::Matrix) && self.turns == [1, 1] && self.scales != CodeScales::None;
         u32::from(in_turn && splits >= 2 * ROUNDS_LEAST * slots)
     }
 

@@ -304,7 +304,6 @@ struct Work {
     Own own;
     Sums sums;
 
-    // What nobody waits for yet.
     RF_FN void start(const PagedArgs& g, const Rows& rows, u32 kv_head) {
         const u32 lane_of_team = thread_x() % TEAM;
         read_queries(g, rows, kv_head, lane_of_team, q);

@@ -119,7 +119,6 @@ struct Work {
     const char *k, *v;
     i64 apart;
 
-    // What nobody waits for yet.
     RF_FN void start(const PagedArgs& g, const Rows& rows, u32 kv_head) {
         const u32 row = line_of(lane()), group = group_of(lane());
         const bool is_there = row < rows.count;

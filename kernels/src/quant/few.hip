@@ -13,6 +13,9 @@
 //
 // Macros : those of few_sums.h; F_STAGES slabs under way, a multiple of F_FOLD
 static_assert(F_HIGH == 1 && F_STAGES % F_FOLD == 0, "checked by the launcher");
+// Slabs under way. Floats of 8 bits that RDNA 3 decodes one by one leave it no registers for more.
+static const int STAGES = ARCH_MATRIX == ARCH_MATRIX_WMMA11 && Q_FORMAT > 2 && Code::BITS == 8 ? 1 : F_STAGES;
+static_assert(STAGES % F_FOLD == 0, "RDNA's folds are one slab");
 // Rows of words that a lane asks L2 for ahead of all else.
 static const int ASKED = 8;
 // Words of A that a lane reads at once.
@@ -128,22 +131,22 @@ struct Part {
         ++slab;
     }
     RF_FN void run(const QMatmulArgs& g) {
-        SlabWords words[F_STAGES];
-        SlabRows rows[F_STAGES];
+        SlabWords words[STAGES];
+        SlabRows rows[STAGES];
 #pragma unroll
-        for (int i = 0; i < F_STAGES; ++i) {
+        for (int i = 0; i < STAGES; ++i) {
             fetch(g, slab + i, words[i]);
             fetch(g, slab + i, rows[i]);
         }
 #pragma unroll 1
         while (slab < end) {
 #pragma unroll
-            for (int i = 0; i < F_STAGES; ++i) {
+            for (int i = 0; i < STAGES; ++i) {
                 if (i > 0 && slab >= end) break;
                 multiply(words[i], rows[i]);
                 if (i % F_FOLD == F_FOLD - 1) sums.fold(g, slab < end, slab * SLAB, col);
-                fetch(g, slab + F_STAGES - 1, words[i]);
-                fetch(g, slab + F_STAGES - 1, rows[i]);
+                fetch(g, slab + STAGES - 1, words[i]);
+                fetch(g, slab + STAGES - 1, rows[i]);
             }
         }
     }
