@@ -8,7 +8,9 @@ use bytemuck::{Pod, Zeroable};
 use rocfire_fusion::Draft;
 pub(crate) use rocfire_fusion::storage as c_type;
 use rocfire_hal::profile::Work;
-use rocfire_hal::{Buffer, DType, Error, JoinedKernel, Launch, Layout, Source, Stream, Tensor, View, ViewMut};
+use rocfire_hal::{
+    Buffer, DType, Device, DriverKind, Error, JoinedKernel, Launch, Layout, Source, Stream, Tensor, View, ViewMut,
+};
 
 use crate::Result;
 
@@ -17,6 +19,22 @@ pub(crate) const GRID_YZ_MAX: usize = 65535;
 
 /// Lanes of a workgroup in the kernels that give each element a lane; a multiple of every wave size.
 pub(crate) const BLOCK: usize = 256;
+
+/// Workgroups that an emulated device is taken to run at once: no choice may depend on the host.
+pub(crate) const EMULATED_SLOTS: usize = 4;
+
+/// Compute units; `None` of an emulated device.
+pub(crate) fn compute_units(device: &Device) -> Option<usize> {
+    match device.id().driver() {
+        DriverKind::Emulated => None,
+        DriverKind::Hip | DriverKind::Cuda | DriverKind::Noop => Some(device.info().compute_units as usize),
+    }
+}
+
+/// Workgroups that a device runs at once where a compute unit has so many.
+pub(crate) fn slots(device: &Device, each: usize) -> usize {
+    compute_units(device).map_or(EMULATED_SLOTS, |units| units * each)
+}
 
 /// Sources made so far, by what varies in them, so that a launch whose kernel is known allocates nothing.
 pub(crate) struct Sources<K>(OnceLock<Mutex<HashMap<K, Arc<Source>>>>);

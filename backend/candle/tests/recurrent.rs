@@ -345,11 +345,37 @@ fn drafts_are_the_same_of_two_handles_and_in_threads() {
     });
 }
 
+/// Holds drafts against one token after the other. `run` goes from a token on by so many, of a pool and its sequences; it gives outputs.
+fn goes_on_behind_accepted<Run>(made: &Tensor, dtype: DType, run: Run)
+where
+    Run: Fn(&Tensor, usize, usize, &StateSequences<'_>) -> Vec<f64>,
+{
+    let whole = |values: &[i64]| Tensor::new(values, made.device()).unwrap();
+    // One token after the other, in slot 2.
+    let (one_by_one, pool) = (made.copy().unwrap(), made.copy().unwrap());
+    let (starts, slots, table) = (whole(&[0, 1]), whole(&[2]), whole(&[2, 0, 1]).reshape((1, 3)).unwrap());
+    let each = StateSequences::new(&starts, &slots);
+    let all: Vec<_> = (0..5).map(|token| run(&one_by_one, token, 1, &each)).collect();
+    // Three tokens, of which two are accepted, and three more.
+    let (starts, none, two) = (whole(&[0, 3]), whole(&[7]), whole(&[2]));
+    let first = StateSequences { kept: Some(&table), ..StateSequences::new(&starts, &none) };
+    assert_eq!(run(&pool, 0, 3, &first), all[..3].concat(), "{dtype:?}");
+    let second = StateSequences { accepted: Some(&two), ..first };
+    assert_eq!(run(&pool, 2, 3, &second), all[2..].concat(), "{dtype:?}");
+    let last = |pool: &Tensor, slot: usize| numbers(&pool.narrow(0, slot, 1).unwrap());
+    assert_eq!(last(&pool, 1), last(&one_by_one, 2), "{dtype:?}");
+    // A place that is not there, and a slot that stands for none.
+    let before = numbers(&pool);
+    let four = whole(&[4]);
+    for of in [StateSequences { accepted: Some(&four), ..second }, StateSequences { pad: Some(0), ..second }] {
+        assert!(run(&pool, 2, 3, &of).iter().all(|&y| y == 0.0));
+        assert_eq!(numbers(&pool), before);
+    }
+}
+
 #[test]
 fn scans_go_on_behind_accepted_tokens() {
     let inputs = Inputs::new(&gpu(), 1);
-    let device = inputs.device();
-    let whole = |values: &[i64]| Tensor::new(values, device).unwrap();
     let (dim, n) = (6, 20);
     for (dtype, state) in [(F32, F32), (BF16, BF16), (F16, F32)] {
         let of = |shape: &[usize], dtype| inputs.range(shape, dtype, -1.0, 1.0).unwrap();
@@ -365,26 +391,7 @@ fn scans_go_on_behind_accepted_tokens() {
             let inputs = ScanInputs { x: &x, dt, a, b, c, d: None, z, dt_bias: None, is_softplus: true };
             numbers(&selective_scan(pool, &inputs, of).unwrap())
         };
-        // One token after the other, in slot 2.
-        let (one_by_one, pool) = (made.copy().unwrap(), made.copy().unwrap());
-        let (starts, slots, table) = (whole(&[0, 1]), whole(&[2]), whole(&[2, 0, 1]).reshape((1, 3)).unwrap());
-        let each = StateSequences::new(&starts, &slots);
-        let all: Vec<_> = (0..5).map(|token| run(&one_by_one, token, 1, &each)).collect();
-        // Three tokens, of which two are accepted, and three more.
-        let (starts, none, two) = (whole(&[0, 3]), whole(&[7]), whole(&[2]));
-        let first = StateSequences { kept: Some(&table), ..StateSequences::new(&starts, &none) };
-        assert_eq!(run(&pool, 0, 3, &first), all[..3].concat(), "{dtype:?}");
-        let second = StateSequences { accepted: Some(&two), ..first };
-        assert_eq!(run(&pool, 2, 3, &second), all[2..].concat(), "{dtype:?}");
-        let last = |pool: &Tensor, slot: usize| numbers(&pool.narrow(0, slot, 1).unwrap());
-        assert_eq!(last(&pool, 1), last(&one_by_one, 2), "{dtype:?}");
-        // A place that is not there, and a slot that stands for none.
-        let before = numbers(&pool);
-        let four = whole(&[4]);
-        for of in [StateSequences { accepted: Some(&four), ..second }, StateSequences { pad: Some(0), ..second }] {
-            assert!(run(&pool, 2, 3, &of).iter().all(|&y| y == 0.0));
-            assert_eq!(numbers(&pool), before);
-        }
+        goes_on_behind_accepted(&made, dtype, run);
     }
 }
 
@@ -495,8 +502,6 @@ fn the_delta_rule_in_chunks_goes_on_where_it_was() {
 #[test]
 fn the_delta_rule_goes_on_behind_accepted_tokens() {
     let inputs = Inputs::new(&gpu(), 1);
-    let device = inputs.device();
-    let whole = |values: &[i64]| Tensor::new(values, device).unwrap();
     for (dtype, state, by_row) in [(F32, F32, false), (BF16, BF16, false), (F16, F32, true)] {
         let of = |shape: &[usize], dtype| inputs.range(shape, dtype, -1.0, 1.0).unwrap();
         let [q, k] = [(); 2].map(|()| of(&[5, 1, 8], dtype));
@@ -511,26 +516,7 @@ fn the_delta_rule_goes_on_behind_accepted_tokens() {
             let y = delta_rule(pool, [&q, &k, &v], DeltaGates::Given(&g, &beta), of, tokens, params);
             numbers(&y.unwrap())
         };
-        // One token after the other, in slot 2.
-        let (one_by_one, pool) = (made.copy().unwrap(), made.copy().unwrap());
-        let (starts, slots, table) = (whole(&[0, 1]), whole(&[2]), whole(&[2, 0, 1]).reshape((1, 3)).unwrap());
-        let each = StateSequences::new(&starts, &slots);
-        let all: Vec<_> = (0..5).map(|token| run(&one_by_one, token, 1, &each)).collect();
-        // Three tokens, of which two are accepted, and three more.
-        let (starts, none, two) = (whole(&[0, 3]), whole(&[7]), whole(&[2]));
-        let first = StateSequences { kept: Some(&table), ..StateSequences::new(&starts, &none) };
-        assert_eq!(run(&pool, 0, 3, &first), all[..3].concat(), "{dtype:?}");
-        let second = StateSequences { accepted: Some(&two), ..first };
-        assert_eq!(run(&pool, 2, 3, &second), all[2..].concat(), "{dtype:?}");
-        let last = |pool: &Tensor, slot: usize| numbers(&pool.narrow(0, slot, 1).unwrap());
-        assert_eq!(last(&pool, 1), last(&one_by_one, 2), "{dtype:?}");
-        // A place that is not there, and a slot that stands for none.
-        let before = numbers(&pool);
-        let four = whole(&[4]);
-        for of in [StateSequences { accepted: Some(&four), ..second }, StateSequences { pad: Some(0), ..second }] {
-            assert!(run(&pool, 2, 3, &of).iter().all(|&y| y == 0.0));
-            assert_eq!(numbers(&pool), before);
-        }
+        goes_on_behind_accepted(&made, dtype, run);
     }
 }
 

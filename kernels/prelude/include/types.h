@@ -177,52 +177,24 @@ template <class H, class F> RF_FN u32 two_of(F low, F high) {
     return (u32)cast<H>(low).bits | (u32)cast<H>(high).bits << 16;
 }
 
-// The lower or the upper halves of two registers in one, the first's in the lower half.
-RF_FN u32 low_halves(u32 a, u32 b) {
+// Four bytes of two registers, the lowest first: 0 to 3 are the first's, 4 to 7 the second's.
+template <u32 A, u32 B, u32 C, u32 D> RF_FN u32 pick_bytes(u32 a, u32 b) {
 #if RF_DEVICE_AMD
-    return __builtin_amdgcn_perm(b, a, 0x05040100u);
+    return __builtin_amdgcn_perm(b, a, A | B << 8 | C << 16 | D << 24);
 #elif defined(RF_HOST)
-    return (a & 0xffffu) | b << 16;
-#else
-    u32 halves;
-    asm("prmt.b32 %0, %1, %2, 0x5410;" : "=r"(halves) : "r"(a), "r"(b));
-    return halves;
-#endif
-}
-RF_FN u32 high_halves(u32 a, u32 b) {
-#if RF_DEVICE_AMD
-    return __builtin_amdgcn_perm(b, a, 0x07060302u);
-#elif defined(RF_HOST)
-    return a >> 16 | (b & 0xffff0000u);
-#else
-    u32 halves;
-    asm("prmt.b32 %0, %1, %2, 0x7632;" : "=r"(halves) : "r"(a), "r"(b));
-    return halves;
-#endif
-}
-// Bytes of the lower or the upper halves of two registers in turn, the first's lowest.
-RF_FN u32 zip_low_bytes(u32 a, u32 b) {
-#if RF_DEVICE_AMD
-    return __builtin_amdgcn_perm(b, a, 0x05010400u);
-#elif defined(RF_HOST)
-    return (a & 0xffu) | (b & 0xffu) << 8 | (a & 0xff00u) << 8 | (b & 0xff00u) << 16;
+    const u64 both = (u64)b << 32 | a;
+    return (u32)(both >> 8 * A & 0xff) | (u32)(both >> 8 * B & 0xff) << 8 | (u32)(both >> 8 * C & 0xff) << 16 | (u32)(both >> 8 * D & 0xff) << 24;
 #else
     u32 bytes;
-    asm("prmt.b32 %0, %1, %2, 0x5140;" : "=r"(bytes) : "r"(a), "r"(b));
+    asm("prmt.b32 %0, %1, %2, %3;" : "=r"(bytes) : "r"(a), "r"(b), "n"(A | B << 4 | C << 8 | D << 12));
     return bytes;
 #endif
 }
-RF_FN u32 zip_high_bytes(u32 a, u32 b) {
-#if RF_DEVICE_AMD
-    return __builtin_amdgcn_perm(b, a, 0x07030602u);
-#elif defined(RF_HOST)
-    return (a >> 16 & 0xffu) | (b >> 8 & 0xff00u) | (a >> 8 & 0xff0000u) | (b & 0xff000000u);
-#else
-    u32 bytes;
-    asm("prmt.b32 %0, %1, %2, 0x7362;" : "=r"(bytes) : "r"(a), "r"(b));
-    return bytes;
-#endif
-}
+// The lower or the upper halves of two registers in one, the first's in the lower half; and the bytes of these halves in turn.
+RF_FN u32 low_halves(u32 a, u32 b) { return pick_bytes<0, 1, 4, 5>(a, b); }
+RF_FN u32 high_halves(u32 a, u32 b) { return pick_bytes<2, 3, 6, 7>(a, b); }
+RF_FN u32 zip_low_bytes(u32 a, u32 b) { return pick_bytes<0, 4, 1, 5>(a, b); }
+RF_FN u32 zip_high_bytes(u32 a, u32 b) { return pick_bytes<2, 6, 3, 7>(a, b); }
 // Two floats that the type holds exactly, as `two_of` has them.
 template <class H> RF_FN u32 exact_two(float low, float high) {
     if (same<H, bf16>::value) return high_halves(bit_cast<u32>(low), bit_cast<u32>(high));

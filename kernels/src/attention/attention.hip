@@ -132,6 +132,30 @@ RF_FN GroupTile group_tile(const AttentionArgs& a) {
     return to;
 }
 
+// Writes results of resident rows, and what their sums come to.
+RF_FN void write_rows(const AttentionArgs& a, const GroupTile& here, const Lane& at, const ResidentRows& queries, const Softmax& softmax,
+                      const ValueSums& out, char* lds_rows) {
+    Out* to[Lane::SLOTS];
+    Real scale[Lane::SLOTS];
+#pragma unroll
+    for (int slot = 0; slot < Lane::SLOTS; ++slot) {
+        const Real base = softmax.base[slot], sum = at.across(softmax.sum[slot], rf::Sum());
+        i64 head = queries.heads[slot], row = here.s.q_first + queries.place[slot];
+        to[slot] = (Out*)a.out + here.slice * a.out_slice + here.batch * a.out_batch + head * a.out_head + row * a.out_row;
+        Real* lse = a.lse + here.slice * a.lse_slice + here.batch * a.lse_batch + head * a.lse_head + row * a.lse_row;
+        const bool mine = queries.there[slot] && at.leads();
+#if ATTENTION_SPLIT
+        scale[slot] = (Real)1;
+        if (mine) lse[0] = base, lse[1] = sum;
+#else
+        Finished row_end = finished(a.p.sinks, queries.heads[slot], base, sum);
+        scale[slot] = row_end.scale;
+        if (mine && a.lse) *lse = row_end.lse;
+#endif
+    }
+    out.write(at, to, queries.there, scale, a.p.value_depth, lds_rows);
+}
+
 extern "C" __global__ ATTENTION_BOUNDS void attention(AttentionArgs a) {
     const int K_VALUES = STREAMED_ROWS * Row<ATTENTION_D>::LENGTH, V_VALUES = STREAMED_ROWS * Row<ATTENTION_DV>::LENGTH;
     ATTENTION_LDS((K_VALUES + V_VALUES) * (int)sizeof(In), ResidentTile<ATTENTION_D>::LDS_BYTES);
@@ -139,7 +163,7 @@ extern "C" __global__ ATTENTION_BOUNDS void attention(AttentionArgs a) {
     const Problem& g = a.p;
     const GroupTile here = group_tile(a);
     const Sequence& s = here.s;
-    const u32 slice = here.slice, batch = here.batch;
+    const u32 batch = here.batch;
     if (here.tile_first < 0) return;
     const In* k = g.k + batch * g.k_batch + here.head / g.group * g.k_head + s.k_first * g.k_row;
     const In* v = g.v + batch * g.v_batch + here.head / g.group * g.v_head + s.k_first * g.v_row;
@@ -156,8 +180,9 @@ extern "C" __global__ ATTENTION_BOUNDS void attention(AttentionArgs a) {
     int first = here.keys.first, end = here.keys.end;
     const Real unit = unit_of(g);
     Softmax softmax;
+    softmax.start();
     ValueSums out;
-    softmax.start(), out.clear();
+    out.clear();
 #if ATTENTION_STAGES
     Stages<ATTENTION_D, ATTENTION_DV> stages;
     stages.start(lds, k, g.k_row, g.depth, v, g.v_row, g.value_depth, first, end);
@@ -193,24 +218,7 @@ extern "C" __global__ ATTENTION_BOUNDS void attention(AttentionArgs a) {
 #endif
         out.add(at, p, lds_p, lds_v);
     }
-    Out* to[Lane::SLOTS];
-    Real scale[Lane::SLOTS];
-#pragma unroll
-    for (int slot = 0; slot < Lane::SLOTS; ++slot) {
-        Real base = softmax.base[slot], sum = softmax.sum[slot] = at.across(softmax.sum[slot], rf::Sum());
-        i64 head = queries.heads[slot], row = s.q_first + queries.place[slot];
-        to[slot] = (Out*)a.out + slice * a.out_slice + batch * a.out_batch + head * a.out_head + row * a.out_row;
-        Real* lse = a.lse + slice * a.lse_slice + batch * a.lse_batch + head * a.lse_head + row * a.lse_row;
-#if ATTENTION_SPLIT
-        scale[slot] = (Real)1;
-        if (queries.there[slot] && at.leads()) lse[0] = base, lse[1] = sum;
-#else
-        Finished row_end = finished(g.sinks, queries.heads[slot], base, sum);
-        scale[slot] = row_end.scale;
-        if (queries.there[slot] && at.leads() && a.lse) *lse = row_end.lse;
-#endif
-    }
-    out.write(at, to, queries.there, scale, g.value_depth, lds_rows);
+    write_rows(a, here, at, queries, softmax, out, lds_rows);
 }
 
 #if ATTENTION_SPLIT

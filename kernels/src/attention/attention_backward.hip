@@ -10,8 +10,8 @@
 //          attention_backward_kv (tiles of keys, heads / group, batches)
 // Block  : attention_delta and attention_sinks (256, 1, 1), the others (THREADS, 1, 1)
 // LDS    : STREAMED_ROWS rows of K and V, or of Q and dO with their LSE and delta, through which resident rows and results pass,
-//          what sums are made of in the order of fours.h beside them on MFMA, and resident rows that registers do not keep; or ATTENTION_STAGES such tiles, and operands that registers do not
-//          keep, dynamic; for FMA RESIDENT_ROWS * (STREAMED_ROWS + 1) values twice
+//          what sums are made of in the order of fours.h beside them on MFMA, and resident rows that registers do not keep; or
+//          ATTENTION_STAGES such tiles, and operands that registers do not keep, dynamic; for FMA RESIDENT_ROWS * (STREAMED_ROWS + 1) values twice
 // Needs  : as attention; gradients overlap nothing                         checked by the launcher
 // Numeric: as attention; P and dS are rounded to the input's type for their products on the matrix unit. Every gradient is
 //          summed by one workgroup, over tiles in ascending order, dK and dV over the heads that share them first to last:
@@ -365,6 +365,19 @@ struct KeyTile {
     }
 };
 
+// Queries that see some key of a workgroup's tile, from a whole tile of them on.
+struct Viewers {
+    int begin, end;
+
+    RF_FN Viewers(const Problem& g, const Sequence& s, int tile_first) {
+        const int key_end = tile_first + RESIDENT_ROWS < s.k_rows ? tile_first + RESIDENT_ROWS : s.k_rows;
+        begin = tile_first - s.shift - g.right;
+        end = key_end - s.shift + g.left;
+        end = end < s.q_rows ? end : s.q_rows;
+        begin = begin > 0 ? begin / STREAMED_ROWS * STREAMED_ROWS : 0;
+    }
+};
+
 extern "C" __global__ ATTENTION_BOUNDS void attention_backward_kv(GradientArgs a) {
     ATTENTION_LDS(STREAMED_BYTES, RESIDENT_LDS_BYTES);
     __shared__ Real lds_s[2][EXCHANGE];
@@ -381,20 +394,18 @@ extern "C" __global__ ATTENTION_BOUNDS void attention_backward_kv(GradientArgs a
     keys.start(at, tile_first, s.k_first, s.k_rows, kv_head);
     Output<GIVES_K ? ATTENTION_D : 32, SummedA> out_k;
     Output<GIVES_V ? ATTENTION_DV : 32, SummedB> out_v;
-    out_k.clear(), out_v.clear();
+    out_k.clear();
+    out_v.clear();
     KeyTile tile;
     tile.start(g, at, batch, keys, kv_head, lds_resident, lds_rows);
-    // Queries that see some key of this workgroup.
-    const int key_end = tile_first + RESIDENT_ROWS < s.k_rows ? tile_first + RESIDENT_ROWS : s.k_rows;
-    int end = key_end - s.shift + g.left, begin = tile_first - s.shift - g.right, parity = 0;
-    end = end < s.q_rows ? end : s.q_rows;
-    begin = begin > 0 ? begin / STREAMED_ROWS * STREAMED_ROWS : 0;
+    const Viewers viewers(g, s, tile_first);
 #if ATTENTION_STAGES
     Stages<ATTENTION_D, ATTENTION_DV> stages;
 #else
     TileA q_tile(lds_rows, g.q_row, g.depth);
     TileB dout_tile(lds_rows + TileA::BYTES, a.dout_row, g.value_depth);
 #endif
+    int parity = 0;
     for (int head = kv_head * g.group; head < (kv_head + 1) * g.group; ++head) {
         const In* q = g.q + batch * g.q_batch + head * g.q_head + s.q_first * g.q_row;
         const In* dout = a.dout + batch * a.dout_batch + head * a.dout_head + s.q_first * a.dout_row;
@@ -403,10 +414,10 @@ extern "C" __global__ ATTENTION_BOUNDS void attention_backward_kv(GradientArgs a
         for (int slot = 0; slot < Lane::SLOTS; ++slot) keys.heads[slot] = head;
 #if ATTENTION_STAGES
         if (head > kv_head * g.group) stages.drain();
-        stages.start(lds, q, g.q_row, g.depth, dout, a.dout_row, g.value_depth, begin, end);
-        rows.fetch(begin);
+        stages.start(lds, q, g.q_row, g.depth, dout, a.dout_row, g.value_depth, viewers.begin, viewers.end);
+        rows.fetch(viewers.begin);
 #endif
-        for (int first = begin; first < end; first += STREAMED_ROWS) {
+        for (int first = viewers.begin; first < viewers.end; first += STREAMED_ROWS) {
             Real *lds_lse = both_lse[parity], *lds_delta = both_delta[parity];
 #if ATTENTION_STAGES
             parity ^= 1;

@@ -4,7 +4,7 @@
 use bytemuck::{Pod, Zeroable};
 use rocfire_arch::{Arch, ArchInfo, Matrix};
 use rocfire_hal::profile::{Category, Work};
-use rocfire_hal::{Buffer, DType, DriverKind, Error, Source, Stream, Tensor, View, ViewMut};
+use rocfire_hal::{Buffer, DType, Error, Source, Stream, Tensor, View, ViewMut};
 
 use crate::Result;
 use crate::cache::{self, Cache, CacheKey, CacheLayout, PageArgs, Pages, PlaneArgs, ScaleArgs};
@@ -38,8 +38,8 @@ pub const PAGED_VALUE_DEPTH_MAX: usize = 4 * THREADS;
 /// lengths
 /// are shorter than their bound.
 const GROUPS_MAX: usize = 8192;
-/// Workgroups that the emulator runs side by side.
-const EMULATED_SLOTS: usize = 4;
+/// Workgroups of a unit, of codes.
+const CODED_GROUPS: usize = 4;
 /// Workgroups of each place for one, where they take several splits.
 const ROUNDS_LEAST: usize = 3;
 
@@ -527,14 +527,9 @@ impl PagedKey {
     /// codes, so two share it where enough workgroups are left for several rounds. A split of floats is twice as many bytes, and gains less
     /// than longer rounds lose. On an H200 in us, 64 sequences of 4096 keys, by 1, 2 and 4 splits: codes 173, 169, 167, bf16 275, 279, 287.
     fn run_shift(&self, stream: &Stream, splits: usize) -> u32 {
-        let device = stream.device();
-        let slots = match device.id().driver() {
-            DriverKind::Emulated => EMULATED_SLOTS,
-            DriverKind::Hip | DriverKind::Cuda | DriverKind::Noop => 4 * device.info().compute_units as usize,
-        };
         let in_turn =
             matches!(self.way, Way::Lanes | Way::Matrix) && self.turns == [1, 1] && self.scales != CodeScales::None;
-        u32::from(in_turn && splits >= 2 * ROUNDS_LEAST * slots)
+        u32::from(in_turn && splits >= 2 * ROUNDS_LEAST * family::slots(&stream.device(), CODED_GROUPS))
     }
 
     /// Dynamic LDS of a workgroup.
@@ -600,7 +595,7 @@ fn source(key: PagedKey) -> Source {
         _ if matches!(key.way, Way::Tiles(_) | Way::Hopper(_)) => 1,
         _ if key.turns != [1, 1] => 2,
         None if key.rows >= LANE_ROWS_MAX => 3,
-        _ => 4,
+        _ => CODED_GROUPS,
     };
     let numbers = [
         ("PAGED_TEAM", key.team),

@@ -5,18 +5,16 @@
 
 use rocfire_arch::{ArchInfo, Matrix};
 use rocfire_fusion::Runs;
-use rocfire_hal::{DType, Device, DriverKind};
+use rocfire_hal::{DType, Device};
 
 use super::direct::CHANNELS_MAX;
 use super::geometry::AXES;
 use super::operands::{COPY_PLACES, VECTOR_BYTES};
 use super::sources::ConvKey;
 use super::tiling::{TILINGS, Tiling, are_rounds, staging};
-use crate::family::sum_dtype;
+use crate::family::{EMULATED_SLOTS, compute_units, sum_dtype};
 use crate::gemm::Staging;
 
-/// Workgroups that an emulated device is taken to run at once: the choice must not depend on the host.
-const EMULATED_SLOTS: usize = 4;
 /// Cost of loading one line of a tile, in products of one element pair: windows are read element by element.
 const EDGE_COST: usize = 12;
 /// The same where copies go past the registers: LDS, which gives a tile of 64 x 64 twice what it gives one of 128 x 128 for each
@@ -44,11 +42,7 @@ pub(super) struct Machine {
 
 impl Machine {
     pub fn of(device: &Device) -> Machine {
-        let compute_units = match device.id().driver() {
-            DriverKind::Emulated => None,
-            DriverKind::Hip | DriverKind::Cuda | DriverKind::Noop => Some(device.info().compute_units as usize),
-        };
-        Machine { info: device.arch().info(), matrix: device.config().matrix, compute_units }
+        Machine { info: device.arch().info(), matrix: device.config().matrix, compute_units: compute_units(device) }
     }
 
     /// Workgroups of a tiling that run at once.

@@ -3,7 +3,7 @@
 use bytemuck::{Pod, Zeroable};
 use rocfire_fusion::{Epilogue, EpilogueTensor};
 use rocfire_hal::profile::{Category, Work};
-use rocfire_hal::{Buffer, DType, DriverKind, Level, Precision, Source, Stream, Tensor, View, ViewMut};
+use rocfire_hal::{Buffer, DType, Level, Precision, Source, Stream, Tensor, View, ViewMut};
 
 use super::choice::{Machine, SIMDS, choose, is_sliced};
 use super::sources::{GemmKey, source_behind, sum_dtype};
@@ -626,16 +626,8 @@ fn kept_source(key: GemmKey, epilogue: Option<&BoundEpilogue<'_>>, several: usiz
     SOURCES.get((key, hash, several > 0), |_| source_behind(key, text, several, None))
 }
 
-/// Workgroups that an emulated device is taken to run at once: the choice must not depend on the host.
-const EMULATED_SLOTS: usize = 4;
-
 pub(super) fn machine(device: &rocfire_hal::Device) -> Machine {
-    match device.id().driver() {
-        DriverKind::Emulated => Machine { slots: EMULATED_SLOTS, waves_share: true },
-        DriverKind::Hip | DriverKind::Cuda | DriverKind::Noop => {
-            Machine { slots: (device.info().compute_units as usize * SIMDS).max(1), waves_share: false }
-        }
-    }
+    Machine { slots: family::slots(device, SIMDS).max(1), waves_share: family::compute_units(device).is_none() }
 }
 
 /// `GemmArgs` of `gemm.hip`.

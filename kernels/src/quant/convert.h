@@ -134,12 +134,6 @@ RF_FN u32 smaller_halves(u32 a, u32 b) {
     asm("min.u16x2 %0, %1, %2;" : "=r"(least) : "r"(a), "r"(b));
     return least;
 }
-// Which bytes of two words make a word, the lowest first.
-template <u32 BYTES> RF_FN u32 bytes_of(u32 a, u32 b) {
-    u32 bytes;
-    asm("prmt.b32 %0, %1, %2, %3;" : "=r"(bytes) : "r"(a), "r"(b), "n"(BYTES));
-    return bytes;
-}
 // The codes of two sizes, in the lowest byte of each half.
 //
 // Codes of y up to 2 are y in halves, from there to 4 two and y, beyond four and half of y: everywhere the least of the three, each
@@ -158,10 +152,10 @@ RF_FN u32 eight_e2m1(const u32* x, float inverse) {
     u32 four[2];
 #pragma unroll
     for (int i = 0; i < 2; ++i) {
-        const u32 sizes = bytes_of<0x6240>(two_e2m1(x[2 * i], twice), two_e2m1(x[2 * i + 1], twice));
-        four[i] = sizes | ((bytes_of<0x7351>(x[2 * i], x[2 * i + 1]) >> 4) & 0x08080808u);
+        const u32 sizes = pick_bytes<0, 4, 2, 6>(two_e2m1(x[2 * i], twice), two_e2m1(x[2 * i + 1], twice));
+        four[i] = sizes | ((pick_bytes<1, 5, 3, 7>(x[2 * i], x[2 * i + 1]) >> 4) & 0x08080808u);
     }
-    const u32 even = bytes_of<0x5410>(four[0], four[1]), odd = bytes_of<0x7632>(four[0], four[1]);
+    const u32 even = low_halves(four[0], four[1]), odd = high_halves(four[0], four[1]);
     return even + odd * 16;
 }
 #else

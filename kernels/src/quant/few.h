@@ -126,26 +126,18 @@ struct Operand {
 // --- scales ---
 
 #if !Q_LATE
-#if F_SCALE == RF_SCALE_F32
-typedef float Scale;
-#elif F_SCALE == RF_SCALE_F16
-typedef f16 Scale;
-#elif F_SCALE == RF_SCALE_BF16
-typedef bf16 Scale;
-#else
-typedef u8 Scale;
-#endif
+typedef ScaleOf<F_SCALE> Scale;
 // The scales of a lane's columns in a block of K, read when the block begins: as words, so that nothing waits for them before its end.
 struct Scales {
-    static const int PER_WORD = 4 / (int)sizeof(Scale), WORDS = CODES / PER_WORD, VECTOR = WORDS < 4 ? WORDS : 4;
-    static const int BITS = 8 * (int)sizeof(Scale);
+    static const int PER_WORD = 4 / (int)sizeof(Scale::Bits), WORDS = CODES / PER_WORD, VECTOR = WORDS < 4 ? WORDS : 4;
+    static const int BITS = 8 * (int)sizeof(Scale::Bits);
     Vec<u32, VECTOR> held[WORDS / VECTOR];
     u32 block;
 
     RF_FN void start(const QMatmulArgs& g, u32 k, u32 col) {
         block = g.block_k.divide(k);
 #if F_BESIDE
-        const Scale* from = (const Scale*)g.scales + (i64)block * g.s_k + col;
+        const Scale::Bits* from = (const Scale::Bits*)g.scales + (i64)block * g.s_k + col;
 #pragma unroll
         for (int i = 0; i < WORDS / VECTOR; ++i) held[i] = load<VECTOR>((const u32*)from + i * VECTOR);
 #endif
@@ -153,15 +145,7 @@ struct Scales {
     RF_FN float of(const QMatmulArgs& g, u32 col, int i) const {
 #if F_BESIDE
         const u32 bits = held[i / PER_WORD / VECTOR][i / PER_WORD % VECTOR] >> i % PER_WORD * BITS;
-#if F_SCALE == RF_SCALE_E8M0
-        return e8m0_decode((u8)bits);
-#elif F_SCALE == RF_SCALE_E4M3
-        return E4M3::decode((u8)bits);
-#elif F_SCALE == RF_SCALE_F32
-        return bit_cast<float>(bits);
-#else
-        return cast<float>(bit_cast<Scale>((u16)bits));
-#endif
+        return Scale::value((Scale::Bits)bits);
 #else
         const i64 at = (i64)block * g.s_k + g.block_n.divide(col + i) * g.s_n;
         return read_scale(g.scales, at, F_SCALE);

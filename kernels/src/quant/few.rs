@@ -304,20 +304,35 @@ impl Tile {
         [n.div_ceil(columns), m.div_ceil(rows)]
     }
 
-    /// K of a slice for so many workgroups along M and N: with what the compute unit that has most workgroups is done first, on the
-    /// architecture's card. Sums of slices are written and read once more, which takes their share of a wave's time.
+    /// K of a slice for so many workgroups along M and N.
     pub(super) fn slice_k(&self, info: &ArchInfo, groups: usize, per: usize, k: usize) -> usize {
-        let units = units(info);
-        let (slabs, waves) = (k.div_ceil(SLAB), self.parts());
-        let most = (slabs / (SLABS_LEAST * waves)).max(1);
-        let parts = self.kept * 2 * size_of::<f32>() / (SLAB / per * size_of::<u32>()) / waves;
-        let time = |&slices: &usize| {
-            let ends = ENDS + if slices > 1 { parts } else { 0 };
-            (groups * slices).div_ceil(units) * (slabs.div_ceil(slices) + ends * waves)
-        };
-        let slices = (1..=most).min_by_key(time).expect("one at least");
-        slabs.div_ceil(slices).next_multiple_of(self.fold) * SLAB
+        let (waves, kept) = (self.parts(), self.kept);
+        let slabs = slabs_of_slice(info, groups, k.div_ceil(SLAB), Cut { waves, kept, words: SLAB / per });
+        slabs.next_multiple_of(self.fold) * SLAB
     }
+}
+
+/// What a workgroup is, as far as slices of K go.
+pub(super) struct Cut {
+    /// Waves that cut K.
+    pub waves: usize,
+    /// Rows of C.
+    pub kept: usize,
+    /// Of a column in a slab.
+    pub words: usize,
+}
+
+/// Slabs of a slice, of so many in all, for so many workgroups along M and N: with what the compute unit that has most workgroups is done
+/// first, on the architecture's card. Sums of slices are written and read once more, which takes their share of a wave's time.
+pub(super) fn slabs_of_slice(info: &ArchInfo, groups: usize, slabs: usize, cut: Cut) -> usize {
+    let (units, Cut { waves, kept, words }) = (units(info), cut);
+    let most = (slabs / (SLABS_LEAST * waves)).max(1);
+    let parts = kept * 2 * size_of::<f32>() / (words * size_of::<u32>()) / waves;
+    let time = |&slices: &usize| {
+        let ends = ENDS + if slices > 1 { parts } else { 0 };
+        (groups * slices).div_ceil(units) * (slabs.div_ceil(slices) + ends * waves)
+    };
+    slabs.div_ceil((1..=most).min_by_key(time).expect("one at least"))
 }
 
 /// What runs workgroups side by side on a card of the architecture: compute units, or pairs of them.

@@ -80,8 +80,8 @@ struct Weights {
         for (int part = 0; part < 2; ++part) {
             const u32 first = part == 0 ? two_rounded(0.0f * scale, 0.5f * scale) : two_rounded(2.0f * scale, 3.0f * scale);
             const u32 next = part == 0 ? two_rounded(scale, 1.5f * scale) : two_rounded(4.0f * scale, 6.0f * scale);
-            lower[part] = __builtin_amdgcn_perm(next, first, 0x06040200u);
-            upper[part] = __builtin_amdgcn_perm(next, first, 0x07050301u);
+            lower[part] = pick_bytes<0, 2, 4, 6>(first, next);
+            upper[part] = pick_bytes<1, 3, 5, 7>(first, next);
         }
     }
     // Pair `i` of a word, whose four codes at even places or at odd ones are looked up at once.
@@ -89,7 +89,7 @@ struct Weights {
         const u32 codes = i % 2 == 0 ? word : word >> 4, sizes = codes & 0x07070707u;
         const u32 high = __builtin_amdgcn_perm(upper[1], upper[0], sizes) | (codes & 0x08080808u) << 4;
         const u32 low = __builtin_amdgcn_perm(lower[1], lower[0], sizes);
-        return __builtin_amdgcn_perm(high, low, i < 2 ? 0x06020400u : 0x07030501u);
+        return i < 2 ? pick_bytes<0, 4, 2, 6>(low, high) : pick_bytes<1, 5, 3, 7>(low, high);
     }
 };
 #elif F_SCALED
@@ -137,36 +137,9 @@ RF_FN u32 pair_of_row(const Vec<u32, 4>* row, int n) {
 
 // --- scales ---
 
-#if F_SCALE == RF_SCALE_F32
-typedef float Scale;
-#elif F_SCALE == RF_SCALE_F16
-typedef f16 Scale;
-#elif F_SCALE == RF_SCALE_BF16
-typedef bf16 Scale;
-#else
-typedef u8 Scale;
-#endif
-// A scale as it lies in memory, so that nothing waits for it before it is used, and its value.
-RF_FN u32 bits_of_scale(const QMatmulArgs& g, i64 at) {
-#if F_SCALE == RF_SCALE_F32
-    return ((const u32*)g.scales)[at];
-#elif F_SCALE == RF_SCALE_E8M0 || F_SCALE == RF_SCALE_E4M3
-    return ((const u8*)g.scales)[at];
-#else
-    return ((const u16*)g.scales)[at];
-#endif
-}
-RF_FN float value_of_scale(u32 bits) {
-#if F_SCALE == RF_SCALE_E8M0
-    return e8m0_decode(bits);
-#elif F_SCALE == RF_SCALE_E4M3
-    return E4M3::decode(bits);
-#elif F_SCALE == RF_SCALE_F32
-    return bit_cast<float>(bits);
-#else
-    return cast<float>(bit_cast<Scale>((u16)bits));
-#endif
-}
+// A scale as it lies in memory, so that nothing waits for it before it is used.
+typedef ScaleOf<F_SCALE> Scale;
+RF_FN u32 bits_of_scale(const QMatmulArgs& g, i64 at) { return ((const Scale::Bits*)g.scales)[at]; }
 
 #if !Q_LATE && !F_SCALED
 // The scales of a lane's columns in a block of K, read when the block begins.
@@ -180,6 +153,6 @@ struct Scales {
         for (int i = 0; i < CODES; ++i)
             held[i] = bits_of_scale(g, (i64)block * g.s_k + (i64)g.block_n.divide(column_of(g, col, i)) * g.s_n);
     }
-    RF_FN float of(const QMatmulArgs&, u32, int i) const { return value_of_scale(held[i]); }
+    RF_FN float of(const QMatmulArgs&, u32, int i) const { return Scale::value(held[i]); }
 };
 #endif

@@ -102,7 +102,7 @@ struct Part {
 #pragma unroll
         for (int i = 0; i < CODES * PER_RUN; ++i) {
 #if F_SCALED
-            weights[i / PER_RUN][i % PER_RUN].start(sums.global * value_of_scale(words.scale[i / PER_RUN][i % PER_RUN]));
+            weights[i / PER_RUN][i % PER_RUN].start(sums.global * Scale::value(words.scale[i / PER_RUN][i % PER_RUN]));
 #else
             weights[i / PER_RUN][i % PER_RUN].start(1.0f);
 #endif

@@ -7,7 +7,7 @@
 use rocfire_arch::{ArchInfo, Matrix};
 use rocfire_hal::{DType, Source};
 
-use super::few::{self, Unit, units};
+use super::few::{self, Cut, Unit, slabs_of_slice};
 use super::format::{Format, ScaleKind};
 use super::q_matmul::in_front_of;
 use crate::epilogue;
@@ -24,9 +24,6 @@ const ROW_WORDS: usize = 32;
 const SUMS: usize = few::SUMS / 2;
 /// Slabs under way, together two halves of a line of memory where four lanes have a column.
 const STAGES: usize = 2;
-/// Slabs of a wave at least where K is sliced, and what a workgroup's beginning and end take, in slabs of a wave.
-const SLABS_LEAST: usize = 2;
-const ENDS: usize = 1;
 
 /// The macros of `few_along.hip` that shapes decide.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -91,18 +88,10 @@ impl Tile {
         [n.div_ceil(self.block[1]), m.div_ceil(self.block[0])]
     }
 
-    /// K of a slice for so many workgroups along M and N: with what the compute unit that has most workgroups is done first, on the
-    /// architecture's card. Sums of slices are written and read once more, which takes their share of a wave's time.
+    /// K of a slice for so many workgroups along M and N.
     pub(super) fn slice_k(&self, info: &ArchInfo, groups: usize, per: usize, k: usize) -> usize {
-        let (units, slabs) = (units(info), k.div_ceil(self.slab));
-        let most = (slabs / (SLABS_LEAST * self.waves)).max(1);
-        let parts = self.kept * 2 * size_of::<f32>() / (self.slab / per * size_of::<u32>()) / self.waves;
-        let time = |&slices: &usize| {
-            let ends = ENDS + if slices > 1 { parts } else { 0 };
-            (groups * slices).div_ceil(units) * (slabs.div_ceil(slices) + ends * self.waves)
-        };
-        let slices = (1..=most).min_by_key(time).expect("one at least");
-        slabs.div_ceil(slices) * self.slab
+        let cut = Cut { waves: self.waves, kept: self.kept, words: self.slab / per };
+        slabs_of_slice(info, groups, k.div_ceil(self.slab), cut) * self.slab
     }
 }
 

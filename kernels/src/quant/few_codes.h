@@ -124,6 +124,24 @@ RF_FN u32 e2m1_two(u32 halves, int i) {
 }
 #endif
 
+// A scale of one of quant.h's kinds: how it lies in memory, and its value by those bits.
+template <int KIND> struct ScaleOf {
+    typedef u8 Bits;
+    RF_FN static float value(u32 bits) { return KIND == RF_SCALE_E8M0 ? e8m0_decode(bits) : E4M3::decode(bits); }
+};
+template <> struct ScaleOf<RF_SCALE_F32> {
+    typedef u32 Bits;
+    RF_FN static float value(u32 bits) { return bit_cast<float>(bits); }
+};
+template <> struct ScaleOf<RF_SCALE_F16> {
+    typedef u16 Bits;
+    RF_FN static float value(u32 bits) { return cast<float>(bit_cast<f16>((u16)bits)); }
+};
+template <> struct ScaleOf<RF_SCALE_BF16> {
+    typedef u16 Bits;
+    RF_FN static float value(u32 bits) { return cast<float>(bit_cast<bf16>((u16)bits)); }
+};
+
 // How codes become operands: whole numbers, E4M3 and E2M1 two at a time where the type is computed with so, else whole numbers as floats of
 // 32 bits, whose upper halves a bf16 is; any others one by one.
 enum { BY_TWO, BY_FLOATS, BY_ONE };

@@ -126,39 +126,24 @@ struct Stages {
 #if !Q_LATE
 // The scales of a lane's two neighbouring columns in a block of K, read when the block begins, as words: nothing waits for them before its end.
 struct Scales {
-#if H_SCALE == RF_SCALE_F32
-    typedef float Scale;
-#elif H_SCALE == RF_SCALE_F16
-    typedef f16 Scale;
-#elif H_SCALE == RF_SCALE_BF16
-    typedef bf16 Scale;
-#else
-    typedef u8 Scale;
-#endif
-    static const int WORDS = sizeof(Scale) == 4 ? 2 : 1;
+    typedef ScaleOf<H_SCALE> Scale;
+    typedef Scale::Bits Bits;
+    static const int WORDS = sizeof(Bits) == 4 ? 2 : 1;
     Vec<u32, WORDS> held;
     u32 block;
 
     RF_FN void start(const QMatmulArgs& g, u32 of, u32 col) {
         block = of;
 #if H_BESIDE
-        const Scale* from = (const Scale*)g.scales + ((i64)block * g.s_k + col);
-        if (sizeof(Scale) > 1) held = load<WORDS>((const u32*)(const void*)from);
+        const Bits* from = (const Bits*)g.scales + ((i64)block * g.s_k + col);
+        if (sizeof(Bits) > 1) held = load<WORDS>((const u32*)(const void*)from);
         else held[0] = *(const u16*)(const void*)from;
 #endif
     }
     RF_FN float of(const QMatmulArgs& g, u32 col, int i) const {
 #if H_BESIDE
-        const u32 bits = sizeof(Scale) == 4 ? held[i % WORDS] : held[0] >> i * (8 * (int)sizeof(Scale) % 32);
-#if H_SCALE == RF_SCALE_E8M0
-        return e8m0_decode((u8)bits);
-#elif H_SCALE == RF_SCALE_E4M3
-        return E4M3::decode((u8)bits);
-#elif H_SCALE == RF_SCALE_F32
-        return bit_cast<float>(bits);
-#else
-        return cast<float>(bit_cast<Scale>((u16)bits));
-#endif
+        const u32 bits = sizeof(Bits) == 4 ? held[i % WORDS] : held[0] >> i * (8 * (int)sizeof(Bits) % 32);
+        return Scale::value((Bits)bits);
 #else
         return read_scale(g.scales, (i64)block * g.s_k + g.block_n.divide(col + i) * g.s_n, H_SCALE);
 #endif

@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use bytemuck::{Pod, Zeroable};
 use rocfire_arch::{ArchInfo, Matrix};
 use rocfire_hal::profile::Work;
-use rocfire_hal::{DType, DriverKind, Error, Layout, Source, Stream, Tensor, View, ViewMut};
+use rocfire_hal::{DType, Error, Layout, Source, Stream, Tensor, View, ViewMut};
 
 use super::dequantise::dequantise;
 use super::few::{self, FewKey, Tile};
@@ -57,8 +57,6 @@ const WRITTEN_ROWS: usize = 256;
 const WRITTEN_BYTES: usize = 512 << 20;
 /// Workgroups below which strips are rather narrower.
 const STRIPS: usize = 512;
-/// Workgroups that an emulated device is taken to run at once: the choice must not depend on the host.
-const EMULATED_SLOTS: usize = 4;
 
 /// A matrix of codes, `[K, N]`, or one for each of several groups, `[groups, K, N]`.
 #[derive(Clone, Copy, Debug)]
@@ -367,11 +365,7 @@ impl<'a> Product<'a> {
         if grid[1] > GRID_YZ_MAX {
             return Err(shape(OP, "a", format!("at most {} rows", GRID_YZ_MAX * tile_m), self.m));
         }
-        let device = self.stream.device();
-        let at_once = match device.id().driver() {
-            DriverKind::Emulated => EMULATED_SLOTS,
-            DriverKind::Hip | DriverKind::Cuda | DriverKind::Noop => device.info().compute_units as usize,
-        };
+        let at_once = family::slots(&self.stream.device(), 1);
         let threads = if key.matrix { 4 * wave } else { BLOCK };
         let wanted = if self.m <= SLICED_ROWS { at_once * SLICED_GROUPS } else { at_once };
         let sliced = grid[0] * grid[1] < wanted;

@@ -226,23 +226,12 @@ fn drafts_are_the_same_in_threads_and_where_operators_wait_for_them() {
     });
 }
 
-#[test]
-fn scans_go_on_behind_accepted_tokens() {
-    let (device, dim, n) = (rocm(), 6, 20);
-    let inputs = |from: usize, tokens: usize| {
-        let rows = |seed| numbers::<2>([TOKENS, dim], seed, DType::F32, &device).narrow(0, from, tokens);
-        let by_token = |seed| numbers::<3>([TOKENS, 2, n], seed, DType::F32, &device).narrow(0, from, tokens);
-        // Made by operators, and read by nobody.
-        let a = numbers::<2>([dim, n], 4, DType::F32, &device).abs().neg();
-        let (d, z, dt_bias) = (None, Some(rows(8).mul_scalar(2.0)), None);
-        let (x, dt, b, c) = (rows(2), rows(3), by_token(5).mul_scalar(0.5), by_token(6));
-        ScanInputs { x, dt, a, b, c, d, z, dt_bias, is_softplus: true }
-    };
-    let run = |states: &mut States<3>, from: usize, tokens: usize, of: &StateSequences| {
-        values(states.selective_scan(inputs(from, tokens), of))
-    };
+/// Holds drafts against one token after the other. `run` goes from a token on by so many, of states and their sequences; it gives outputs.
+fn goes_on_behind_accepted<const D: usize, Run>(pool: Tensor<D>, run: Run)
+where
+    Run: Fn(&mut States<D>, usize, usize, &StateSequences) -> Vec<f32>,
+{
     // One token after the other, in slot 2.
-    let pool = numbers::<3>([3, dim, n], 1, DType::F32, &device);
     let mut one_by_one = States::of(pool.clone()).unwrap();
     let each = StateSequences::new(ints(&[0, 1]), ints(&[2]));
     let all: Vec<_> = (0..5).map(|token| run(&mut one_by_one, token, 1, &each)).collect();
@@ -267,6 +256,24 @@ fn scans_go_on_behind_accepted_tokens() {
         assert!(run(&mut states, 2, 3, &of).iter().all(|&y| y == 0.0));
         states.tensor().into_data().assert_eq(&before, true);
     }
+}
+
+#[test]
+fn scans_go_on_behind_accepted_tokens() {
+    let (device, dim, n) = (rocm(), 6, 20);
+    let inputs = |from: usize, tokens: usize| {
+        let rows = |seed| numbers::<2>([TOKENS, dim], seed, DType::F32, &device).narrow(0, from, tokens);
+        let by_token = |seed| numbers::<3>([TOKENS, 2, n], seed, DType::F32, &device).narrow(0, from, tokens);
+        // Made by operators, and read by nobody.
+        let a = numbers::<2>([dim, n], 4, DType::F32, &device).abs().neg();
+        let (d, z, dt_bias) = (None, Some(rows(8).mul_scalar(2.0)), None);
+        let (x, dt, b, c) = (rows(2), rows(3), by_token(5).mul_scalar(0.5), by_token(6));
+        ScanInputs { x, dt, a, b, c, d, z, dt_bias, is_softplus: true }
+    };
+    let run = |states: &mut States<3>, from: usize, tokens: usize, of: &StateSequences| {
+        values(states.selective_scan(inputs(from, tokens), of))
+    };
+    goes_on_behind_accepted(numbers::<3>([3, dim, n], 1, DType::F32, &device), run);
 }
 
 /// Queries, keys and values of one key head and two heads, and states.
@@ -329,27 +336,7 @@ fn the_delta_rule_goes_on_behind_accepted_tokens() {
         let qkv = [&q, &k, &v].map(|x| x.clone().narrow(0, from, tokens));
         values(states.delta_rule(qkv, gates(from, tokens), of, tokens, DeltaParams::default()))
     };
-    // One token after the other, in slot 2.
-    let mut one_by_one = States::of(pool.clone()).unwrap();
-    let each = StateSequences::new(ints(&[0, 1]), ints(&[2]));
-    let all: Vec<_> = (0..5).map(|token| run(&mut one_by_one, token, 1, &each)).collect();
-    // Three tokens, of which two are accepted, and three more.
-    let table = |slots: &[i64]| -> Option<Tensor<2, Int>> { Some(ints(slots).reshape([1, slots.len()])) };
-    let mut states = States::of(pool).unwrap();
-    let of = StateSequences::new(ints(&[0, 3]), ints(&[7]));
-    let first = StateSequences { kept: table(&[2, 0, 1]), ..of.clone() };
-    assert_eq!(run(&mut states, 0, 3, &first), all[..3].concat());
-    let second = StateSequences { accepted: Some(ints(&[2])), ..first };
-    assert_eq!(run(&mut states, 2, 3, &second), all[2..].concat());
-    let last = states.tensor().narrow(0, 1, 1).into_data();
-    last.assert_eq(&one_by_one.tensor().narrow(0, 2, 1).into_data(), true);
-    // A place that is not there, and a slot that stands for none.
-    let before = states.tensor().into_data();
-    let beyond = StateSequences { accepted: Some(ints(&[4])), ..second.clone() };
-    for of in [beyond, StateSequences { pad: Some(0), ..second }] {
-        assert!(run(&mut states, 2, 3, &of).iter().all(|&y| y == 0.0));
-        states.tensor().into_data().assert_eq(&before, true);
-    }
+    goes_on_behind_accepted(pool, run);
 }
 
 #[test]

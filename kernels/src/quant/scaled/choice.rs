@@ -1,11 +1,11 @@
 //! Which kernel multiplies codes, with which tiles, and how K is cut.
 
 use rocfire_arch::{ArchInfo, Matrix};
-use rocfire_hal::{Device, DriverKind};
+use rocfire_hal::Device;
 
 use super::library::Job;
 use super::{BLOCK_LEAST, NATIVE_DEPTH, Side, Unit};
-use crate::family::GRID_YZ_MAX;
+use crate::family::{self, GRID_YZ_MAX};
 
 /// Codes that are summed from zero where a block is longer and a multiple of it, or all of K.
 const CHUNK: usize = 512;
@@ -15,8 +15,6 @@ const FEW_ROWS: usize = 32;
 const LARGE: usize = 1 << 20;
 /// Workgroups of a compute unit, fewer of which are too few to fill it.
 const GROUPS_PER_UNIT: usize = 2;
-/// Workgroups that an emulated device is taken to run at once, so that no choice depends on the host.
-const EMULATED_SLOTS: usize = 4;
 
 /// Which kernel runs, with which tiles, and how K is cut.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -83,10 +81,7 @@ fn tiles(info: &ArchInfo, unit: Unit, sub: usize, path: WeightPath, [m, n]: [usi
 
 /// Workgroups that keep the device busy.
 pub(super) fn at_once(device: &Device) -> usize {
-    match device.id().driver() {
-        DriverKind::Emulated => EMULATED_SLOTS,
-        DriverKind::Hip | DriverKind::Cuda | DriverKind::Noop => device.info().compute_units as usize * GROUPS_PER_UNIT,
-    }
+    family::slots(device, GROUPS_PER_UNIT)
 }
 
 /// Where the codes of B are, and which way they go.
