@@ -3,7 +3,9 @@
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use rocfire_fusion::Scalar;
-use rocfire_hal::{DType, Device, Layout, Tensor};
+use rocfire_hal::{DType, Device, DriverKind, Layout, Tensor};
+
+use crate::values::Values;
 
 /// How a tensor lies in memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -35,28 +37,30 @@ pub struct Array {
     /// Its type; `values` are exact in it.
     pub dtype: DType,
     /// Row after row.
-    pub values: Vec<f64>,
+    pub values: Values,
 }
 
 impl Array {
     /// Normal-like data for floats, small integers for integers, coin flips for bool; the same for the same arguments.
     pub fn random(shape: &[usize], dtype: DType, seed: u64) -> Array {
-        let mut random = ChaCha8Rng::seed_from_u64(seed);
         let len = shape.iter().product();
-        let value = |random: &mut ChaCha8Rng| match dtype {
+        let value = move |random: &mut ChaCha8Rng| match dtype {
             DType::Bool => f64::from(u8::from(random.random::<bool>())),
             dtype if dtype.is_float() => (0..4).map(|_| random.random::<f64>() - 0.5).sum::<f64>() * 1.7,
             DType::U64 | DType::U32 | DType::U16 | DType::U8 => f64::from(random.random_range(0_u8..12)),
             _ => f64::from(random.random_range(-12_i8..12)),
         };
-        let values = (0..len).map(|_| value(&mut random)).collect();
-        Array::new(shape, dtype, values)
+        let values = Values::when_read(move || {
+            let mut random = ChaCha8Rng::seed_from_u64(seed);
+            (0..len).map(|_| rounded(dtype, value(&mut random))).collect()
+        });
+        Array { shape: shape.to_vec(), dtype, values }
     }
 
     /// Values rounded to the dtype.
     pub fn new(shape: &[usize], dtype: DType, values: Vec<f64>) -> Array {
-        let round = |value| as_f64(Scalar::from_bits(dtype, Scalar::Float(value).bits(dtype)));
-        Array { shape: shape.to_vec(), dtype, values: values.into_iter().map(round).collect() }
+        let values = values.into_iter().map(|value| rounded(dtype, value)).collect();
+        Array { shape: shape.to_vec(), dtype, values }
     }
 
     /// Floats a share of `NUDGE` larger or smaller each, as the pattern says; no numbers of the type any more.
@@ -89,50 +93,61 @@ impl Array {
             Placement::Transposed if rank >= 2 => {
                 let mut stored = self.shape.clone();
                 stored.swap(rank - 1, rank - 2);
-                let array = self.permuted(&stored, |at, out| {
+                let array = self.permuted(&stored, move |at, out| {
                     out.copy_from_slice(at);
                     out.swap(rank - 1, rank - 2);
                 });
-                let tensor = Tensor::from_bytes(device, &stored, self.dtype, &array.bytes())?;
+                let tensor = array.put(device)?;
                 tensor.with_layout(tensor.layout().swap(rank - 1, rank - 2)?)
             }
             Placement::Strided if rank >= 1 => {
                 let mut stored = self.shape.clone();
                 stored[rank - 1] = 2 * stored[rank - 1] + 1;
-                let array = self.permuted(&stored, |at, out| {
+                let array = self.permuted(&stored, move |at, out| {
                     out.copy_from_slice(at);
                     // Odd places hold the values, even ones a value that would be noticed.
                     out[rank - 1] = if at[rank - 1] % 2 == 1 { at[rank - 1] / 2 } else { usize::MAX };
                 });
-                let tensor = Tensor::from_bytes(device, &stored, self.dtype, &array.bytes())?;
+                let tensor = array.put(device)?;
                 let mut strides = tensor.layout().strides().to_vec();
                 strides[rank - 1] = 2;
                 tensor.with_layout(Layout::strided(&self.shape, &strides, 1)?)
             }
             Placement::Flipped if rank >= 1 => {
-                let array = self.permuted(&self.shape, |at, out| {
+                let extent = self.shape[rank - 1];
+                let array = self.permuted(&self.shape, move |at, out| {
                     out.copy_from_slice(at);
-                    out[rank - 1] = self.shape[rank - 1] - 1 - at[rank - 1];
+                    out[rank - 1] = extent - 1 - at[rank - 1];
                 });
-                let tensor = Tensor::from_bytes(device, &self.shape, self.dtype, &array.bytes())?;
+                let tensor = array.put(device)?;
                 tensor.with_layout(tensor.layout().flip(&[rank - 1])?)
             }
+            _ => self.put(device),
+        }
+    }
+
+    /// Row after row on the device. Where nothing is computed, nobody reads the numbers, and none are made.
+    fn put(&self, device: &Device) -> rocfire_hal::Result<Tensor> {
+        match device.id().driver() {
+            DriverKind::Noop => Tensor::empty(device, &self.shape, self.dtype),
             _ => Tensor::from_bytes(device, &self.shape, self.dtype, &self.bytes()),
         }
     }
 
     /// An array of another shape whose element at `at` is this one's at what `source` makes of it; out of range is 99.
-    fn permuted(&self, shape: &[usize], source: impl Fn(&[usize], &mut [usize])) -> Array {
-        let mut at = vec![0; shape.len()];
-        let mut from = vec![0; shape.len()];
-        let values = (0..shape.iter().product())
-            .map(|index| {
-                unravel(index, shape, &mut at);
+    fn permuted(&self, shape: &[usize], source: impl Fn(&[usize], &mut [usize]) + Send + 'static) -> Array {
+        let (own, stored) = (self.clone(), shape.to_vec());
+        let values = Values::when_read(move || {
+            let mut at = vec![0; stored.len()];
+            let mut from = vec![0; stored.len()];
+            let value = |index| {
+                unravel(index, &stored, &mut at);
                 source(&at, &mut from);
-                let inside = from.iter().zip(&self.shape).all(|(at, extent)| at < extent);
-                if inside { self.values[ravel(&from, &self.shape)] } else { 99.0 }
-            })
-            .collect();
+                let inside = from.iter().zip(&own.shape).all(|(at, extent)| at < extent);
+                if inside { own.values[ravel(&from, &own.shape)] } else { 99.0 }
+            };
+            (0..stored.iter().product()).map(value).collect()
+        });
         Array { shape: shape.to_vec(), dtype: self.dtype, values }
     }
 
@@ -150,6 +165,10 @@ impl Array {
         let values = tensor.to_bytes()?.chunks_exact(size).map(value).collect();
         Ok(Array { shape: tensor.shape().to_vec(), dtype, values })
     }
+}
+
+fn rounded(dtype: DType, value: f64) -> f64 {
+    as_f64(Scalar::from_bits(dtype, Scalar::Float(value).bits(dtype)))
 }
 
 fn as_f64(scalar: Scalar) -> f64 {

@@ -16,6 +16,7 @@ mod session;
 mod settings;
 mod support;
 mod tolerance;
+mod values;
 
 pub use architectures::architectures;
 pub use case::{Case, Cost, Failure, Run, SizeClass};

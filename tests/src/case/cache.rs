@@ -73,7 +73,7 @@ impl Form {
         if format == Format::I8 {
             return f64::from(number as i8 as u8);
         }
-        let code = sizes(format).iter().position(|&size| size == number.abs()).expect("the nearest is one of them");
+        let code = sizes(format).partition_point(|&size| size < number.abs());
         // Formats of one zero have no code for another.
         let negative =
             number.is_sign_negative() && !(code == 0 && matches!(format, Format::E4M3Fnuz | Format::E5M2Fnuz));
@@ -209,7 +209,7 @@ fn written(dtype: DType, form: Form, tokens: usize, is_wide: bool) -> Case {
         Ok(write(stream, key.view(), value.view(), &mut cache, inputs[2].view(), rule)?)
     };
     let oracle = move |inputs: &[Array]| {
-        let mut out: Vec<Vec<f64>> = inputs[3..].iter().map(|array| array.values.clone()).collect();
+        let mut out: Vec<Vec<f64>> = inputs[3..].iter().map(|array| array.values.to_vec()).collect();
         for token in 0..tokens {
             let slot = inputs[2].values[token];
             if slot < 0.0 {
@@ -372,7 +372,7 @@ fn copied(dtype: DType, form: Form) -> Case {
     let of_oracle = pairs.clone();
     let oracle = move |inputs: &[Array]| {
         let copied = |array: &Array| {
-            let (mut values, len) = (array.values.clone(), array.values.len() / form.pages);
+            let (mut values, len) = (array.values.to_vec(), array.values.len() / form.pages);
             if array.shape[0] == form.pages && values.len() > 1 {
                 for &[from, to] in &of_oracle {
                     values.copy_within(from * len..(from + 1) * len, to * len);

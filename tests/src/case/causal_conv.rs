@@ -354,7 +354,7 @@ impl Spec {
         let Spec { rows, dim, taps, .. } = *self;
         let old = taps - 1;
         let [x, before, weight, bias, state] = &inputs[..5] else { unreachable!("five arrays were made") };
-        let (mut out, mut states) = (before.values.clone(), state.values.clone());
+        let (mut out, mut states) = (before.values.to_vec(), state.values.to_vec());
         for (sequence, ([begin, end], slot, has_state)) in rows.spans().into_iter().enumerate() {
             let slot = slot.filter(|_| self.place(sequence, 0, has_state).is_some());
             for channel in 0..dim {

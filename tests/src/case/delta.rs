@@ -422,7 +422,7 @@ const UNTOUCHED: f64 = 0.25;
 fn oracle(spec: &Spec, inputs: &[Array]) -> [Vec<f64>; 2] {
     let [rows, a, b, a_log, bias, ..] = inputs else { unreachable!("eleven inputs are asked for below") };
     let (row, [keys, columns], width) = (spec.row(), spec.depths, spec.depths[1] + spec.pad);
-    let mut pool = inputs[9].values.clone();
+    let mut pool = inputs[9].values.to_vec();
     let mut out = vec![UNTOUCHED; spec.tokens() * spec.heads * width];
     if spec.fills {
         out.chunks_mut(width).for_each(|row| row[..columns].fill(0.0));

@@ -116,7 +116,7 @@ fn copy(dtype: DType, shape: &[usize], placement: Placement) -> Case {
     let launch = |_: &Stream, inputs: &[Tensor], outputs: &mut [Tensor]| -> Result<(), Failure> {
         Ok(rocfire_fusion::eager::copy_into(inputs[0].view(), outputs[0].view_mut())?)
     };
-    let oracle = |inputs: &[Array]| vec![inputs[0].values.clone()];
+    let oracle = |inputs: &[Array]| vec![inputs[0].values.to_vec()];
     let inputs = vec![(Array::random(shape, dtype, 1), placement)];
     Case::new(
         "copy",

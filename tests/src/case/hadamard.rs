@@ -50,7 +50,7 @@ pub fn drawn(draw: &mut Draw<'_>) -> Case {
 }
 
 fn oracle(x: &Array, shape: &[usize], axis: usize, scale: f64) -> Vec<f64> {
-    let mut y = x.values.clone();
+    let mut y = x.values.to_vec();
     lines(shape, axis, |places| {
         let transformed: Vec<f64> = (0..places.len())
             .map(|i| {

@@ -191,7 +191,7 @@ fn add(reader: Reader, dtype: DType, shape: &'static [usize], axis: usize, count
         Ok(())
     };
     let oracle = move |inputs: &[Array]| {
-        let mut out = inputs[0].values.clone();
+        let mut out = inputs[0].values.to_vec();
         for (index, target) in targets(reader, &inputs[1], shape, axis, count).into_iter().enumerate() {
             out[target] += inputs[2].values[index];
         }

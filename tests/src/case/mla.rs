@@ -145,7 +145,7 @@ fn absorbed_oracle(spec: &Spec, inputs: &[Array]) -> Vec<Vec<f64>> {
         let first = Spec::position(token) * turns / 2;
         [5, 6].map(|array: usize| &inputs[array].values[first..][..turns / 2])
     };
-    let (mut out, mut cache) = (Vec::new(), inputs[9].values.clone());
+    let (mut out, mut cache) = (Vec::new(), inputs[9].values.to_vec());
     for token in 0..spec.tokens {
         let q = row(0, token, spec.heads * (fixed + turns));
         for (head, q) in q.chunks(fixed + turns).enumerate() {
@@ -202,7 +202,7 @@ fn absorbed(dtype: DType, spec: Spec) -> Case {
     let whole =
         |is_wide: bool, values: Vec<f64>| Array::new(&[tokens], if is_wide { DType::I64 } else { DType::I32 }, values);
     let of_cache = form.arrays(dtype, 10);
-    let rows = Array::new(&[form.pages, form.block, latent + turns], of_cache[0].dtype, of_cache[0].values.clone());
+    let rows = Array::new(&[form.pages, form.block, latent + turns], of_cache[0].dtype, of_cache[0].values.to_vec());
     let mut inputs = vec![
         spec.rows(dtype, heads * (fixed + turns), 1),
         Array::random(&[heads, fixed, latent], dtype, 2),
@@ -324,7 +324,7 @@ impl Expanded {
         let ([fixed, of_value, turned, latent], form) = (self.channels, self.form());
         let numbers = page_numbers(&form, self.lens);
         let matrix: Vec<f64> = match self.weight {
-            None => inputs[0].values.clone(),
+            None => inputs[0].values.to_vec(),
             Some(weight) => {
                 let coded = [&inputs[0], inputs.last().expect("scales come last")];
                 let outputs = self.heads * (fixed + of_value);
@@ -403,7 +403,7 @@ fn expanded(dtype: DType, of: Expanded) -> Case {
         Some(weight) => weight.arrays(heads * (fixed + of_value), latent).map(Some),
     };
     let mut inputs: Vec<Array> = matrix.into_iter().collect();
-    inputs.extend([Array::new(&shape, of_cache[0].dtype, of_cache[0].values.clone())]);
+    inputs.extend([Array::new(&shape, of_cache[0].dtype, of_cache[0].values.to_vec())]);
     inputs.extend(of.codes.map(|_| of_cache[2].clone()));
     inputs.push(Array::new(&[firsts.len()], DType::I32, firsts));
     inputs.extend(page_arrays(&form, of.lens, of.is_list));

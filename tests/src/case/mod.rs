@@ -234,7 +234,7 @@ impl<L, O> Placed<L, O> {
 
     /// What the last launch wrote, output by output.
     fn got(&self) -> Result<Vec<Vec<f64>>, Failure> {
-        self.outputs.iter().map(|output| Ok(Array::read(output)?.values)).collect()
+        self.outputs.iter().map(|output| Ok(Array::read(output)?.values.to_vec())).collect()
     }
 }
 

@@ -159,7 +159,7 @@ fn norm(dtype: DType, shape: [usize; 2], spec: Spec, placement: Placement) -> Ca
                 y.push((n * spec.factor(weight, column) + spec.shift(bias, column)) * by);
             }
         }
-        vec![y, total.values]
+        vec![y, total.values.to_vec()]
     };
     let inputs = inputs(dtype, shape, placement);
     let flops = 6.0 * (shape[0] * shape[1]) as f64;

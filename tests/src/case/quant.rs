@@ -1,5 +1,8 @@
 //! Quantisation: codes there and back in every format and packing, activations by token, group and block, products by codes.
 
+use std::collections::HashMap;
+use std::sync::LazyLock;
+
 use rocfire_hal::{DType, Stream, Tensor};
 use rocfire_kernels::quant::{
     CodeLayout, CodedMatrix, Coding, Format, Granularity, MxRounding, Rounding, RowCodes, ScaleKind, Scales,
@@ -123,7 +126,13 @@ pub fn drawn(draw: &mut Draw<'_>) -> Case {
 }
 
 /// The finite numbers of a format that are not negative, smallest first.
-pub(super) fn sizes(format: Format) -> Vec<f64> {
+pub(super) fn sizes(format: Format) -> &'static [f64] {
+    static SIZES: LazyLock<HashMap<Format, Vec<f64>>> =
+        LazyLock::new(|| Format::ALL.map(|format| (format, sizes_of(format))).into());
+    &SIZES[&format]
+}
+
+fn sizes_of(format: Format) -> Vec<f64> {
     let (mantissa, bias, count) = match format {
         Format::I8 | Format::I4 | Format::I2 => return (0..=format.largest() as i32).map(f64::from).collect(),
         Format::E4M3 => (3, 7, 0x7f),
@@ -148,7 +157,9 @@ pub(super) fn nearest(format: Format, x: f64, away: bool) -> f64 {
         return whole.clamp(if away { -largest - 1.0 } else { -largest }, largest);
     }
     let sizes = sizes(format);
-    let above = sizes.iter().position(|&size| size >= x.abs()).unwrap_or(sizes.len() - 1);
+    let last = sizes.len() - 1;
+    // What is no number is as the largest.
+    let above = if x.is_nan() { last } else { sizes.partition_point(|&size| size < x.abs()).min(last) };
     let below = above.saturating_sub(1);
     let [to_below, to_above] = [below, above].map(|n| (x.abs() - sizes[n]).abs());
     let code = if to_below < to_above || (to_below == to_above && below % 2 == 0) { below } else { above };
@@ -160,7 +171,7 @@ fn spread(shape: &[usize], dtype: DType, format: Format, seed: u64) -> Array {
     let mut array = Array::random(shape, dtype, seed);
     let reach = (f64::from(format.largest()) * SCALE).min(100.0);
     array.values.iter_mut().for_each(|value| *value *= reach);
-    Array::new(shape, dtype, array.values)
+    Array::new(shape, dtype, array.values.to_vec())
 }
 
 fn layout_of(format: Format, shape: &[usize], axis: usize, packed: bool) -> (CodeLayout, DType) {

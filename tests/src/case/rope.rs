@@ -134,7 +134,7 @@ impl Spec {
 
     fn oracle(&self, x: &Array, heads: usize, given: &Array) -> Vec<f64> {
         let frequencies = self.frequencies();
-        let mut y = x.values.clone();
+        let mut y = x.values.to_vec();
         for line in 0..self.batches * heads * self.rows {
             let (batch, rest) = (line / (heads * self.rows), line % (heads * self.rows));
             let row = if self.rows_first { rest / heads } else { rest % self.rows };

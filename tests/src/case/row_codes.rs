@@ -138,7 +138,7 @@ fn norm((shape, dtype, format, granularity, (kind, residual)): Spec<(NormKind, b
                 NormKind::Layer => (x - mean) / size * weight.values[column] + bias.values[column],
             }));
         }
-        vec![coded(&Array::new(&shape, dtype, y).values, shape, format, granularity), total.values]
+        vec![coded(&Array::new(&shape, dtype, y).values, shape, format, granularity), total.values.to_vec()]
     };
     let full = |seed| (Array::random(&shape, dtype, seed), Placement::Contiguous);
     let row = |seed| (Array::random(&[shape[1]], dtype, seed), Placement::Contiguous);

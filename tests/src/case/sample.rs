@@ -258,7 +258,7 @@ fn penalised(dtype: DType, size: Size) -> Case {
         Ok(penalise(stream, to, &penalties)?)
     };
     let oracle = move |inputs: &[Array]| {
-        let mut x = inputs[0].values.clone();
+        let mut x = inputs[0].values.to_vec();
         for n in 0..rows * listed {
             let (row, token, times) = (n / listed, inputs[1].values[n], inputs[2].values[n]);
             let told = |input: usize| inputs[input].values[row];

@@ -81,7 +81,7 @@ fn scan(op: Cumulative, dtype: DType, shape: &'static [usize], axis: usize, plac
         Ok(cumulative(stream, op, axis, inputs[0].view(), outputs[0].view_mut())?)
     };
     let oracle = move |inputs: &[Array]| {
-        let mut out = inputs[0].values.clone();
+        let mut out = inputs[0].values.to_vec();
         lines(shape, axis, |places| {
             for pair in places.windows(2) {
                 let (before, here) = (out[pair[0]], out[pair[1]]);

@@ -228,7 +228,7 @@ impl Spec {
     fn oracle(&self, inputs: &[Array]) -> Vec<Vec<f64>> {
         let Spec { rows, dim, groups, n, has, .. } = *self;
         let at = |array: usize, index: usize| inputs[array].values[index];
-        let (mut states, mut out) = (inputs[8].values.clone(), inputs[9].values.clone());
+        let (mut states, mut out) = (inputs[8].values.to_vec(), inputs[9].values.to_vec());
         for (sequence, ([begin, end], own, has_state)) in rows.spans().into_iter().enumerate() {
             let (from, is_there) = self.begin(sequence, own, has_state);
             for channel in 0..dim {

@@ -103,7 +103,7 @@ fn packed(space: &Space) -> Outcome {
             let narrow = |tensor: &Tensor, from: usize, count: usize| -> rocfire_hal::Result<Vec<f64>> {
                 let part = tensor.layout().slice(1, from, from + count, 1)?;
                 let part = tensor.with_layout(part)?;
-                Ok(Array::read(&rocfire_fusion::eager::copy(&part).expect("a copy"))?.values)
+                Ok(Array::read(&rocfire_fusion::eager::copy(&part).expect("a copy"))?.values.to_vec())
             };
             let (codes, scale) = (narrow(&words, first / 8, 2)?, narrow(&scales, first, 16)?);
             let column = |n: usize| {

@@ -77,7 +77,7 @@ impl Space {
 
 /// Elements of `tensor` at one place of its first axis.
 fn row(tensor: &Tensor, at: usize) -> rocfire_hal::Result<Vec<f64>> {
-    Ok(Array::read(&tensor.with_layout(tensor.layout().slice(0, at, at + 1, 1)?)?)?.values)
+    Ok(Array::read(&tensor.with_layout(tensor.layout().slice(0, at, at + 1, 1)?)?)?.values.to_vec())
 }
 
 /// Compares one row, to within `allowed` of the largest of what is expected.

@@ -84,13 +84,14 @@ impl Level {
 /// What a launcher refuses that should not have.
 pub fn sources(arch: Arch, level: Level, config: &Config) -> Result<Vec<Source>, Box<dyn std::error::Error>> {
     let mut all = Vec::new();
+    let mut cases = case::all();
+    cases.retain(|case| Level::of_operator(case.operator) <= level && !READING.contains(&case.operator));
     // An emulated device promises the same bits on every run, others do unless told; kernels may differ.
     for deterministic in [true, false] {
         let device = Device::planning(arch, config.clone().with_deterministic(deterministic));
         let mut one_operator = OneOperator { device: &device };
         one_operator.all()?;
-        let is_wanted = |case: &&case::Case| Level::of_operator(case.operator) <= level;
-        for case in case::all().iter().filter(is_wanted).filter(|case| !READING.contains(&case.operator)) {
+        for case in &cases {
             let outcome = case.prepare(&device).and_then(|mut run| run.launch());
             outcome.map_err(|error| format!("{} on {arch}: {error}", case.name()))?;
             // What waits to share a launch would only be put together later.
