@@ -5,7 +5,7 @@
 // Grid   : attention (tiles, heads / packed, batches * splits)      one workgroup per RESIDENT_ROWS queries and slice of the keys
 //          attention_combine (ceil(rows * value_depth / 256), 1, 1) adds up the slices; rows = batches * heads * q_rows
 // Block  : attention (THREADS, 1, 1), attention_combine (256, 1, 1)
-// LDS    : a KV tile of STREAMED_ROWS rows of K and of V, through which the Q tile and results pass, rows of the Q tile that
+// LDS    : a KV tile of TILE_ROWS rows of K and of V, through which the Q tile and results pass, rows of the Q tile that
 //          registers do not keep, and for FMA RESIDENT_ROWS * (STREAMED_ROWS + 1) weights, static; or ATTENTION_STAGES KV
 //          tiles, and operands of the Q tile that registers do not keep, dynamic
 // Needs  : depth <= ATTENTION_D, value_depth <= ATTENTION_DV, multiples of 8; rows aligned to 16 bytes; O and LSE overlap
@@ -77,16 +77,33 @@ struct Softmax {
     // Makes weights of scores.
     RF_FN void weigh(Real* p, Real unit) {
         const Real none = -(Real)__builtin_inff();
-        Real from[Lane::SLOTS];
+        Real shift[Lane::VALUES];
         // Where nothing was seen yet, there is nothing to shift by.
 #pragma unroll
-        for (int slot = 0; slot < Lane::SLOTS; ++slot) from[slot] = base[slot] == none ? (Real)0 : base[slot];
+        for (int i = 0; i < Lane::VALUES; ++i) shift[i] = base[Lane::slot(i)] == none ? (Real)0 : -base[Lane::slot(i)];
+        weights_of(p, unit, shift);
+        add(p);
+    }
+    RF_FN void add(const Real* p) {
+#if ARCH_PACKED_F32 && ATTENTION_SIZE
+        // The even and the odd ones of a lane's row, two by an instruction.
+        static_assert(Lane::SLOTS == 1, "all are of one row");
+        typedef Real Two __attribute__((ext_vector_type(2)));
+        Two both = {p[0], p[1]};
 #pragma unroll
-        for (int i = 0; i < Lane::VALUES; ++i) {
-            int slot = Lane::slot(i);
-            p[i] = exp2_of(rf::fma(p[i], unit, -from[slot]));
-            sum[slot] += p[i];
-        }
+        for (int i = 2; i < Lane::VALUES; i += 2) both += (Two){p[i], p[i + 1]};
+        sum[0] += both[0] + both[1];
+#else
+#pragma unroll
+        for (int i = 0; i < Lane::VALUES; ++i) sum[Lane::slot(i)] += p[i];
+#endif
+    }
+    // Sums are added up before what follows: among products of the matrix unit the compiler would make two additions of each.
+    RF_FN void settle() {
+#if ARCH_PACKED_F32 && ATTENTION_SIZE
+        asm volatile("" : "+v"(sum[0]));
+        hold_schedule();
+#endif
     }
 };
 // What a row's output is multiplied by, and its LSE.
@@ -156,8 +173,42 @@ RF_FN void write_rows(const AttentionArgs& a, const GroupTile& here, const Lane&
     out.write(at, to, queries.there, scale, a.p.value_depth, lds_rows);
 }
 
+#if ATTENTION_BLOCKS > 1
+// Takes all keys from `keys.first` on, of heads that are not packed; `wave_end`: past the last that the wave's queries see.
+RF_FN void weigh_blocks(const Problem& g, const Sequence& s, const Lane& at, const ResidentRows& queries, const Span& keys, int wave_end,
+                        const ResidentTile<ATTENTION_D>& q_tile, Blocks& tile, Softmax& softmax, ValueSums& out) {
+    const Real unit = unit_of(g);
+    if (keys.first < keys.end) tile.fetch(g, keys.first, s.k_rows);
+    for (int first = keys.first; first < keys.end; first += TILE_ROWS) {
+        tile.put();
+        if (first + TILE_ROWS < keys.end) tile.fetch(g, first + TILE_ROWS, s.k_rows);
+        KeyOperands<ATTENTION_D> of_keys;
+        of_keys.read(at, tile.keys(0));
+        arrive<WAIT_FOR_LDS>();
+#pragma unroll
+        for (int block = 0; block < ATTENTION_BLOCKS; ++block) {
+            const int begin = first + block * STREAMED_ROWS;
+            if (begin >= wave_end) break;
+            Real p[Lane::VALUES];
+            of_keys.multiply(at, q_tile, p);
+            ValueOperands<ATTENTION_DV> of_values;
+            of_values.read(at, tile.values(block));
+            if (block + 1 < ATTENTION_BLOCKS) of_keys.read(at, tile.keys(block + 1));
+            finish_scores<true>(g, s, at, 0, queries, begin, keys.rows, keys.whole(g, s, begin), p, (Real*)0);
+            softmax.rescale(at, p, unit, out);
+            softmax.weigh(p, unit);
+            C::Operand weights[C::SCORE_OPERANDS];
+            C::weight_operands(p, weights);
+            softmax.settle();
+            of_values.add(weights, out);
+        }
+        barrier();
+    }
+}
+#endif
+
 extern "C" __global__ ATTENTION_BOUNDS void attention(AttentionArgs a) {
-    const int K_VALUES = STREAMED_ROWS * Row<ATTENTION_D>::LENGTH, V_VALUES = STREAMED_ROWS * Row<ATTENTION_DV>::LENGTH;
+    const int K_VALUES = TILE_ROWS * Row<ATTENTION_D>::LENGTH, V_VALUES = TILE_ROWS * Row<ATTENTION_DV>::LENGTH;
     ATTENTION_LDS((K_VALUES + V_VALUES) * (int)sizeof(In), ResidentTile<ATTENTION_D>::LDS_BYTES);
     __shared__ Real lds_p[EXCHANGE];
     const Problem& g = a.p;
@@ -188,12 +239,19 @@ extern "C" __global__ ATTENTION_BOUNDS void attention(AttentionArgs a) {
     stages.start(lds, k, g.k_row, g.depth, v, g.v_row, g.value_depth, first, end);
     // Past the last key that its queries see a wave has nothing to do.
     int wave_end = a.packed > 1 ? end : here.tile_first + at.first + WAVE_ROWS + s.shift + g.right;
+#elif ATTENTION_BLOCKS > 1
+    Blocks tile(g, k, v, lds_rows);
+    // Past the last key that its queries see a wave has nothing to do, nor without any.
+    const int wave_first = here.tile_first + at.first, seen = wave_first + WAVE_ROWS + s.shift + g.right;
+    const int wave_end = wave_first >= s.q_rows ? 0 : end < seen ? end : seen;
+    weigh_blocks(g, s, at, queries, here.keys, wave_end, q_tile, tile, softmax, out);
 #else
     In *lds_k = (In*)lds_rows, *lds_v = lds_k + K_VALUES;
     Loader<ATTENTION_D> load_k(g.k_row, g.depth);
     OfValues::Load load_v(g.v_row, g.value_depth);
     if (first < end) load_k.fetch(k, g.k_row, first, s.k_rows, g.depth);
 #endif
+#if ATTENTION_BLOCKS == 1
     for (; first < end; first += STREAMED_ROWS) {
 #if ATTENTION_STAGES
         stages.advance();
@@ -218,6 +276,7 @@ extern "C" __global__ ATTENTION_BOUNDS void attention(AttentionArgs a) {
 #endif
         out.add(at, p, lds_p, lds_v);
     }
+#endif
     write_rows(a, here, at, queries, softmax, out, lds_rows);
 }
 

@@ -21,6 +21,9 @@ const PACKED_ROWS_MAX: usize = 16;
 /// what a large card runs at once. A constant, since the slices decide the order of sums.
 const SLICE_ROWS: usize = 256;
 const SLICED_GROUPS_MAX: usize = 128;
+/// Workgroups from which on a Q tile has twice the rows, where there is such a tile and a head has more queries than the smaller one: as
+/// many waves as the smaller tile's [`SLICED_GROUPS_MAX`].
+const WIDE_GROUPS_MIN: usize = SLICED_GROUPS_MAX / 2;
 /// Most slices: beyond, adding them up costs more than it saves.
 const SLICES_MAX: usize = 32;
 
@@ -289,8 +292,13 @@ pub(super) fn choice(info: &ArchInfo, matrix: bool, p: &Prepared<'_>, depths: [u
     let rows = p.q_rows * packed;
     let tile = Tile::choose(info, matrix, p.inputs.q.dtype(), depths, rows);
     let tile = if p.extra() { tile.general() } else { tile };
-    let grid = [rows.div_ceil(tile.resident_rows()), p.heads / packed];
-    Choice { tile, packed, grid, slices: slices(p, grid[0] * grid[1] * p.batches) }
+    let grid = |tile: Tile| [rows.div_ceil(tile.resident_rows()), p.heads / packed];
+    let groups = |tile: Tile| grid(tile).iter().product::<usize>() * p.batches;
+    let slices = slices(p, groups(tile));
+    let may_widen = !p.extra() && packed == 1 && slices.is_none() && rows > tile.resident_rows();
+    let wide = tile.wide(info, p.inputs.q.dtype(), depths).filter(|&wide| may_widen && groups(wide) >= WIDE_GROUPS_MIN);
+    let tile = wide.unwrap_or(tile);
+    Choice { tile, packed, grid: grid(tile), slices }
 }
 
 /// Slices of the keys, where without them most of a card would be idle.
@@ -368,6 +376,7 @@ pub(crate) fn source(key: AttentionKey) -> Source {
         include_str!("stages.h"),
         include_str!("fours.h"),
         include_str!("scores.h"),
+        include_str!("blocks.h"),
         include_str!("attention.hip")
     );
     let numbers = [

@@ -92,6 +92,7 @@ mod tests {
         let large = words(Config::default(), DType::BF16, 640, false);
         assert!(large.contains("would go first, but ROCFIRE_AITER=0 or what it comes to"), "{large}");
         assert!(large.contains("on the matrix unit") && large.contains("all keys by one workgroup"), "{large}");
+        assert!(large.contains("tiles of 256 queries"), "{large}");
         let nowhere = Config::default().with_aiter(true).with_aiter_dir("/nowhere/at/all".into());
         let missing = words(nowhere, DType::BF16, 640, true);
         assert!(missing.contains("causal") && missing.contains("/nowhere/at/all"), "{missing}");

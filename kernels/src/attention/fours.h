@@ -2,16 +2,16 @@
 // rows: of each column four neighbouring rows lie side by side in LDS, which is what a lane takes at once. Rows are brought so by
 // the threads that load them; read from rows as they are, each operand would be gathered by loads of two bytes.
 #if ATTENTION_SIZE && !ATTENTION_STAGES
-// Four rows: 8 bytes a column, columns in pairs of 16 bytes. Every second eight of the pairs are exchanged with their neighbours, so that
-// threads that store pairs of four columns each meet no bank twice.
+// Four rows: 8 bytes a column, columns in pairs of 16 bytes. Every second time that they fill the banks, pairs are exchanged with their
+// neighbours, so that threads that store pairs of four columns each meet no bank twice.
 template <int DEPTH> struct Fours {
     static const int BYTES = DEPTH * 8;
-    RF_FN static int pair(int number) { return number ^ (number >> 3 & 1); }
+    RF_FN static int pair(int number) { return number ^ (number / BANKED_CHUNKS & 1); }
 };
 
 // As `Loader`: a thread has four rows of four columns.
 template <int DEPTH> struct FoursLoader {
-    static const int PER_FOUR = DEPTH / 4, TOTAL = STREAMED_ROWS / 4 * PER_FOUR, LOADS = (TOTAL + THREADS - 1) / THREADS;
+    static const int PER_FOUR = DEPTH / 4, TOTAL = TILE_ROWS / 4 * PER_FOUR, LOADS = (TOTAL + THREADS - 1) / THREADS;
     Vec<u32, 2> held[LOADS][4];
     static const int PASS = THREADS / PER_FOUR * 4;
     static const bool EVEN = THREADS % PER_FOUR == 0 && TOTAL % THREADS == 0;

@@ -23,7 +23,9 @@ fn forward(arch: Arch, dtype: DType) -> impl Iterator<Item = Source> {
         [[32, 32], [64, 64], [96, 96], [128, 128], [160, 160], [192, 192], [224, 224], [256, 256], [192, 128]];
     let shift = DType::ALL.iter().position(|&other| other == dtype).unwrap_or(0);
     let depths = DEPTHS.into_iter().enumerate().filter(move |(number, _)| number % 3 == shift % 3 || *number == 1);
-    depths.flat_map(move |(number, depths)| {
+    let wide = Tile::choose(arch.info(), true, dtype, DEPTHS[3], 512).wide(arch.info(), dtype, DEPTHS[3]);
+    let wide = wide.map(|tile| source(AttentionKey { dtype, depths: DEPTHS[3], tile, extra: false, split: false }));
+    let narrow = depths.flat_map(move |(number, depths)| {
         [0, 1].map(|turn| {
             let rows = if (number + turn) % 2 == 0 { 512 } else { 16 };
             let tile = Tile::choose(arch.info(), true, dtype, depths, rows);
@@ -31,7 +33,8 @@ fn forward(arch: Arch, dtype: DType) -> impl Iterator<Item = Source> {
             let tile = if extra { tile.general() } else { tile };
             source(AttentionKey { dtype, depths, tile, extra, split: turn == 1 })
         })
-    })
+    });
+    narrow.chain(wide)
 }
 
 /// A narrow and a wide head, each part of the gradients as it is launched for it.

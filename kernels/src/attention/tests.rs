@@ -36,6 +36,34 @@ fn rows_that_overlap_or_lie_far_apart_are_those_of_a_copy() {
     }
 }
 
+/// Heads are computed one by one with tiles of fewer rows than all together: every row has the same bits. Keys end in the middle of a
+/// tile; few of them have large scores, to which sums are brought.
+#[test]
+fn a_row_has_the_same_bits_in_a_tile_of_more_rows() {
+    let device = device();
+    let (heads, q_rows, k_rows, depth, dtype) = (64, 150, 229, 128, DType::BF16);
+    let mut numbers = Numbers::new(5);
+    let mut made = |rows: usize| {
+        let mut values = numbers.values(heads * rows * depth, dtype);
+        values.iter_mut().enumerate().for_each(|(at, value)| *value *= if at / depth % 61 == 60 { 1.0 } else { 0.125 });
+        values
+    };
+    let (q, k, v) = (made(q_rows), made(k_rows), made(k_rows));
+    let of = |values: &[f64], heads: std::ops::Range<usize>, rows: usize| {
+        let values = &values[heads.start * rows * depth..heads.end * rows * depth];
+        tensor(&device, &[1, heads.len(), rows, depth], dtype, values, Lie::Plain)
+    };
+    let of_heads = |heads: std::ops::Range<usize>| {
+        let (q, k, v) = (of(&q, heads.clone(), q_rows), of(&k, heads.clone(), k_rows), of(&v, heads, k_rows));
+        bytes(&q, &k, v.view())
+    };
+    let all = of_heads(0..heads);
+    for head in [0, 7, heads - 1] {
+        let own = of_heads(head..head + 1);
+        assert!(own == all[head * own.len()..][..own.len()], "head {head}");
+    }
+}
+
 /// What is rounded for the products of sums has NaN as one, though numbers alone take a shorter way: that of a query is in its own
 /// gradient and in those of all keys that it sees, and in no other query's.
 #[test]

@@ -4,7 +4,8 @@
 // row(slot(v)) and column(v), on the matrix unit or by plain multiply-add.
 //
 // Macros: types ATTENTION_IN, ATTENTION_REAL; ATTENTION_D, ATTENTION_DV: head sizes of queries and keys, and of values, padded
-//         to 32; ATTENTION_STREAMED; ATTENTION_STAGES: tiles in LDS where copies go past the registers (stages.h), else 0;
+//         to 32; ATTENTION_STREAMED; ATTENTION_BLOCKS: how many times that a streamed tile has in LDS (blocks.h); ATTENTION_STAGES:
+//         tiles in LDS where copies go past the registers (stages.h), else 0;
 //         ATTENTION_SIZE: side of a matrix product, 0 for plain FMA; then ATTENTION_WAVES,
 //         ATTENTION_TILES (matrix products of a wave along the resident rows), ATTENTION_RESIDENT_WORDS (registers that a
 //         resident operand may keep), ATTENTION_RESIDENT_LDS (whether resident rows that registers do not keep wait in LDS; on
@@ -16,7 +17,11 @@ using namespace rf;
 typedef ATTENTION_IN In;
 typedef ATTENTION_REAL Real;
 
+// Chunks of 16 bytes that the banks of LDS have room for.
+#define BANKED_CHUNKS (ARCH_MFMA_GENERATION >= 4 ? 16 : 8)
 #define STREAMED_ROWS ATTENTION_STREAMED
+// Rows of a streamed tile in LDS, which are worked on STREAMED_ROWS at a time.
+#define TILE_ROWS (STREAMED_ROWS * ATTENTION_BLOCKS)
 // Elements of one access.
 #define VEC (16 / (int)sizeof(In))
 // The padding keeps rows 16-byte aligned and spreads a column over the banks.
@@ -82,7 +87,7 @@ RF_FN u32 place_of(int row, int column, i64 stride) { return (u32)(row * (int)st
 // The rows of a tile that there are, of a matrix of `rows`, more than `first`.
 RF_FN BufferResource resource_of(const In* base, i64 stride, int first, int rows, int depth) {
     const u32 row_bytes = (u32)stride * (u32)sizeof(In);
-    const int left = rows - first, there = left < STREAMED_ROWS ? left : STREAMED_ROWS;
+    const int left = rows - first, there = left < TILE_ROWS ? left : TILE_ROWS;
     return BufferResource((const char*)base + (u64)(u32)first * row_bytes, (u32)(there - 1) * row_bytes + (u32)depth * (u32)sizeof(In));
 }
 #else
@@ -91,7 +96,7 @@ RF_FN BufferResource resource_of(const In* base, i64 stride, int first, int rows
 
 // Rows of a matrix [rows, depth] on their way from memory through registers to LDS; what is outside becomes zero.
 template <int DEPTH> struct Loader {
-    static const int PER_ROW = DEPTH / VEC, TOTAL = STREAMED_ROWS * PER_ROW, LOADS = (TOTAL + THREADS - 1) / THREADS;
+    static const int PER_ROW = DEPTH / VEC, TOTAL = TILE_ROWS * PER_ROW, LOADS = (TOTAL + THREADS - 1) / THREADS;
     Vec<In, VEC> held[LOADS];
 #if ATTENTION_RESOURCES
     // Whether a thread loads the same columns each time, PASS rows apart.
@@ -127,7 +132,7 @@ template <int DEPTH> struct Loader {
             __builtin_memcpy(&held[i], &words, 16);
         }
 #else
-        bool whole = first + STREAMED_ROWS <= rows && depth == DEPTH;
+        bool whole = first + TILE_ROWS <= rows && depth == DEPTH;
 #pragma unroll
         for (int i = 0; i < LOADS; ++i) {
             int c = (int)thread_x() + i * THREADS, row = first + c / PER_ROW, k = column(c);
@@ -224,23 +229,27 @@ template <int DEPTH> struct ResidentTile {
 // accesses of memory want, four lanes of which take a row's 64 bytes. A wave has a place of its own, which no other looks at.
 //
 // Chunks of 16 bytes are swizzled by their row, so that none of these meet a bank twice in either order of
-// phases: eight rows' same chunk, two rows' chunks. So are halves of chunks (`HALVES`), for stores of 8 bytes and fewer.
+// phases: eight rows' same chunk, two rows' chunks; twice as many rows where there are twice the banks. So are halves of chunks
+// (`HALVES`), for stores of 8 bytes and fewer.
 struct Piece {
     static const int ROW_BYTES = 64, BYTES = ATTENTION_SIZE * ROW_BYTES, CHUNKS = ROW_BYTES / 16;
     // Rows of one access of the wave, and accesses for all.
     static const int ROWS = ARCH_WAVE_SIZE / CHUNKS, PASSES = ATTENTION_SIZE / ROWS;
 
+    // Rows that lie beside one another in the banks.
+    static const int BESIDE = BANKED_CHUNKS / CHUNKS;
+
     // Where a lane's access of memory is in the piece.
     RF_FN static int row(int pass, int lane) { return pass * ROWS + lane / CHUNKS; }
     RF_FN static int chunk(int lane) { return lane % CHUNKS; }
 
-    RF_FN static int swizzled(int row, int chunk) { return row * ROW_BYTES + (chunk ^ (row / 2 % 4)) * 16; }
+    RF_FN static int swizzled(int row, int chunk) { return row * ROW_BYTES + (chunk ^ (row / BESIDE % 4)) * 16; }
     template <bool HALVES> RF_FN static int swizzled_byte(int row, int byte) {
-        return row * ROW_BYTES + ((byte / 8 ^ (row / 2 % 4 * 2 + (HALVES ? row / 8 % 2 : 0))) * 8 + byte % 8);
+        return row * ROW_BYTES + ((byte / 8 ^ (row / BESIDE % 4 * 2 + (HALVES ? row / (4 * BESIDE) % 2 : 0))) * 8 + byte % 8);
     }
     template <bool HALVES> RF_FN static Vec<u32, 4> read(const char* lds, int row, int chunk) {
         Vec<u32, 4> words = load<4>((const u32*)(lds + swizzled(row, chunk))), turned = {{words[2], words[3], words[0], words[1]}};
-        return HALVES && row / 8 % 2 ? turned : words;
+        return HALVES && row / (4 * BESIDE) % 2 ? turned : words;
     }
     // The address that lane `from` has, known to be in global memory: without that, accesses would be slower generic ones.
     template <class E> RF_FN static E* address(E* mine, int from) {

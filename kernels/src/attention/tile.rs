@@ -16,6 +16,8 @@ pub(crate) struct Tile {
     pub tiles: u16,
     /// Rows that are streamed per stage.
     pub streamed: u16,
+    /// How many times as many rows a streamed tile has in LDS, where the forward's copies do not go past the registers.
+    pub blocks: u16,
     /// Lanes along the streamed rows, for plain multiply-add.
     pub lanes: u16,
     /// Registers that a resident operand may keep.
@@ -41,6 +43,8 @@ const RESIDENT_WORDS_MAX: usize = 64;
 /// Padded depths together up to which both gradients fit beside all resident operands, and beside all but two groups.
 const BOTH_DEPTHS_MAX: usize = 192;
 const BOTH_LAID_DEPTHS_MAX: usize = 256;
+/// Padded depths of the tile of eight waves, whose threads load a KV tile in whole accesses.
+const WIDE_DEPTHS: [usize; 2] = [128; 2];
 /// LDS that leaves an occupancy of two workgroups.
 const LDS_SHARED_BYTES: usize = 32 << 10;
 /// Lanes of a wave of the architectures whose copies go past the registers, and a lane's part of an operand there.
@@ -123,6 +127,7 @@ impl Tile {
         waves: 16,
         tiles: 1,
         streamed: 16,
+        blocks: 1,
         lanes: 16,
         resident_words: 0,
         resident_lds: false,
@@ -170,6 +175,16 @@ impl Tile {
             ..=BOTH_LAID_DEPTHS_MAX if plain => Some(Tile { waves: 8, laid: 1, ..self }),
             _ => None,
         }
+    }
+
+    /// The same by eight waves, which share a KV tile of two blocks: each of them loads half as much for a block, and waits once for its
+    /// operands. Waves of 64 lanes have registers for these at an occupancy of two. Blocks are the tiles of fewer waves, so that a row
+    /// has the same bits.
+    pub fn wide(self, info: &ArchInfo, dtype: DType, depths: [usize; 2]) -> Option<Tile> {
+        let unified = matches!(info.matrix, Matrix::Mfma(generation) if generation >= 2);
+        let serves =
+            unified && dtype.size_bytes() == 2 && depths == WIDE_DEPTHS && [self.waves, self.streamed] == [4, 32];
+        serves.then_some(Tile { waves: 8, blocks: 2, ..self })
     }
 
     /// Registers of a lane for a resident operand of so many elements a row. WMMA of gfx11 has it in both halves of a wave.
@@ -230,12 +245,13 @@ impl Tile {
     }
 
     /// The macros.
-    pub fn defines(self) -> [(&'static str, u16); 10] {
+    pub fn defines(self) -> [(&'static str, u16); 11] {
         [
             ("ATTENTION_SIZE", self.size),
             ("ATTENTION_WAVES", self.waves),
             ("ATTENTION_TILES", self.tiles),
             ("ATTENTION_STREAMED", self.streamed),
+            ("ATTENTION_BLOCKS", self.blocks),
             ("ATTENTION_LANES", self.lanes),
             ("ATTENTION_RESIDENT_WORDS", self.resident_words),
             ("ATTENTION_RESIDENT_LDS", self.resident_lds.into()),

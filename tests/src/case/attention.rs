@@ -189,6 +189,18 @@ const WIDE_GRADIENTS: [(DType, Spec); 6] = [
     (DType::BF16, Spec { q_rows: 45, k_rows: 150, softcap: Some(1.5), slopes: true, ..WIDE }),
 ];
 
+/// As many Q tiles of twice the rows as they are taken for, on AMD's matrix unit: keys that end in either block of a KV tile, queries in
+/// either half of a Q tile, waves that see none of a tile or have no queries, windows, heads that are narrower than their tiles.
+const MANY_QUERIES: [(DType, Spec); 4] = [
+    (DType::BF16, Spec { heads: 64, kv_heads: 8, q_rows: 150, k_rows: 101, rows_first: true, ..WIDE }),
+    (DType::F16, Spec { heads: 32, kv_heads: 4, q_rows: 270, k_rows: 80, causal: true, sinks: true, ..WIDE }),
+    (DType::BF16, Spec { heads: 64, q_rows: 140, k_rows: 203, left: Some(50), right: Some(20), ..WIDE }),
+    (
+        DType::F16,
+        Spec { batches: 2, heads: 32, q_rows: 129, k_rows: 160, depth: 120, value_depth: 104, causal: true, ..WIDE },
+    ),
+];
+
 pub fn cases() -> Vec<Case> {
     let mut cases = Vec::new();
     for (turn, spec) in SIZES.into_iter().enumerate() {
@@ -207,6 +219,7 @@ pub fn cases() -> Vec<Case> {
         cases.push(backward(FLOATS[turn % 4], spec));
     }
     cases.extend(WIDE_GRADIENTS.map(|(dtype, spec)| backward(dtype, spec)));
+    cases.extend(MANY_QUERIES.map(|(dtype, spec)| forward(dtype, spec)));
     cases
 }
 
