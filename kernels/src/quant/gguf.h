@@ -2,8 +2,8 @@
 //
 // A weight is scale · code + offset, with one scale and offset per 16 weights. A unit is what a lane decodes at once: the
 // 32 weights of a block of the older types, a quarter (64) of a block of the K types. It is decoded to SUBS runs of 16 weights;
-// each `Run` has the codes, four to a word, and says where in the block it begins. Layouts: ggml's `ggml-common.h`, as in
-// candle-core's k_quants.rs.
+// each `Run` has the codes, four to a word, and says where in the block it begins. A block's address is a multiple of ALIGNED. Layouts:
+// ggml's `ggml-common.h`, as in candle-core's k_quants.rs.
 //
 // Callers: products of this crate, and templates of Candle's slot.
 #ifndef RF_GGUF_H
@@ -76,7 +76,7 @@ template <int TYPE> struct Gguf;
 // for zero. It goes into the offset, so that a product multiplies it by the sum of the activations before rounding, which is more
 // precise than the sum of their codes.
 template <int HEADER, bool FIFTH, int MINUS, int ALIGN> struct Halves {
-    static const int SIZE = 32, UNITS = 1, SUBS = 2, BYTES = HEADER + (FIFTH ? 4 : 0) + 16;
+    static const int SIZE = 32, UNITS = 1, SUBS = 2, BYTES = HEADER + (FIFTH ? 4 : 0) + 16, ALIGNED = ALIGN;
     // PAIRED: runs 2·i and 2·i + 1 have the same scale and offset. OFFSET: offsets are not all zero.
     static const bool PAIRED = true, OFFSET = true;
     RF_FN static void unpack(const u8* block, u32, Run* runs) {
@@ -103,7 +103,7 @@ template <> struct Gguf<Q4_1> : Halves<4, false, 0, 4> {};
 template <> struct Gguf<Q5_0> : Halves<2, true, 16, 2> {};
 template <> struct Gguf<Q5_1> : Halves<4, true, 0, 4> {};
 template <> struct Gguf<Q8_0> {
-    static const int SIZE = 32, UNITS = 1, SUBS = 2, BYTES = 34;
+    static const int SIZE = 32, UNITS = 1, SUBS = 2, BYTES = 34, ALIGNED = 2;
     static const bool PAIRED = true, OFFSET = false;
     RF_FN static void unpack(const u8* block, u32, Run* runs) {
         for (int run = 0; run < 2; ++run) {
@@ -129,7 +129,7 @@ RF_FN void scale_and_least(const u32* words, u32 group, u32* scale, u32* least) 
 // Q4_K and Q5_K: a unit is two groups of 32 weights. Their four-bit codes are the low and the high halves of 32 bytes. With FIFTH, 32
 // more bytes of the block have the fifth bits, one bit of each byte for each group.
 template <bool FIFTH> struct FourBits {
-    static const int SIZE = 256, UNITS = 4, SUBS = 4, BYTES = 16 + (FIFTH ? 32 : 0) + 128;
+    static const int SIZE = 256, UNITS = 4, SUBS = 4, BYTES = 16 + (FIFTH ? 32 : 0) + 128, ALIGNED = 16;
     static const bool PAIRED = true, OFFSET = true;
     RF_FN static void unpack(const u8* block, u32 unit, Run* runs) {
         FourWords<16> header(block);
@@ -169,7 +169,7 @@ template <> struct Gguf<Q5_K> : FourBits<true> {};
 RF_FN u32 run_place(u32 unit, int run) { return 128 * (unit / 2) + 32 * run + 16 * (unit & 1u); }
 
 template <> struct Gguf<Q2_K> {
-    static const int SIZE = 256, UNITS = 4, SUBS = 4, BYTES = 84;
+    static const int SIZE = 256, UNITS = 4, SUBS = 4, BYTES = 84, ALIGNED = 4;
     static const bool PAIRED = false, OFFSET = true;
     RF_FN static void unpack(const u8* block, u32 unit, Run* runs) {
         FourWords<4> words(block + 16 + 16 * unit);
@@ -184,7 +184,7 @@ template <> struct Gguf<Q2_K> {
     }
 };
 template <> struct Gguf<Q3_K> {
-    static const int SIZE = 256, UNITS = 4, SUBS = 4, BYTES = 110;
+    static const int SIZE = 256, UNITS = 4, SUBS = 4, BYTES = 110, ALIGNED = 2;
     static const bool PAIRED = false, OFFSET = false;
     RF_FN static void unpack(const u8* block, u32 unit, Run* runs) {
         FourWords<2> words(block + 32 + 16 * unit), thirds(block + 16 * (unit & 1u));
@@ -204,7 +204,7 @@ template <> struct Gguf<Q3_K> {
     }
 };
 template <> struct Gguf<Q6_K> {
-    static const int SIZE = 256, UNITS = 4, SUBS = 4, BYTES = 210;
+    static const int SIZE = 256, UNITS = 4, SUBS = 4, BYTES = 210, ALIGNED = 2;
     static const bool PAIRED = false, OFFSET = false;
     RF_FN static void unpack(const u8* block, u32 unit, Run* runs) {
         const u8* low = block + 64 * (unit / 2) + 16 * (unit & 1u);

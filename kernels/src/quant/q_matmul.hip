@@ -336,6 +336,9 @@ struct StoreTile {
 
 extern "C" __global__ __launch_bounds__(Q_THREADS) void q_matmul(QMatmulArgs g) {
     __shared__ __attribute__((aligned(16))) In lds[LinesA::ELEMENTS + LinesW::ELEMENTS];
+#ifdef Q_GGUF
+    static_assert(LoadW::LDS_BYTES <= sizeof(lds), "bytes of blocks lie where tiles do");
+#endif
     u32 slice = group_z();
     u32 first_row, first_col = group_x() * Q_BN;
     RowsOfA rows;
@@ -358,6 +361,9 @@ extern "C" __global__ __launch_bounds__(Q_THREADS) void q_matmul(QMatmulArgs g) 
         tile.clear();
         while (k < chunk_end) {
             barrier();
+#ifdef Q_GGUF
+            load_w.stage(g, first_col, k, end, lds);
+#endif
             load_a.put(g, first_row, k, end, lds);
             load_w.put(g, global, first_col, k, end, lds + LinesA::ELEMENTS);
             barrier();

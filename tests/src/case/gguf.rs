@@ -52,12 +52,29 @@ const CASES: [Row; 23] = {
     ]
 };
 
+/// Tiles of several steps of 256 of K, whose lines begin where no segment of memory does, of low tiles and of high ones.
+const MANY_STEPS: [Row; 8] = {
+    use DType::{BF16, F16, F32};
+    use Gguf::{Q2K, Q3K, Q4_0, Q4K, Q5_1, Q6K, Q8_0};
+    [
+        ([F16, F16], &[3, 14], [70, 1056], (Q4_0, 0), By::Offsets, CONTIGUOUS),
+        ([BF16, BF16], &[9, 8], [67, 1280], (Q6K, 1), By::Choices(2), CONTIGUOUS),
+        ([F16, F16], &[66, 1, 70], [66, 1280], (Q3K, 0), By::Offsets, CONTIGUOUS),
+        ([BF16, F32], &[12, 7], [65, 1024], (Q4K, 0), By::Counts, CONTIGUOUS),
+        ([F32, F32], &[10, 9], [65, 544], (Q8_0, 0), By::Offsets, CONTIGUOUS),
+        ([F16, F16], &[70, 65, 3], [65, 800], (Q8_0, 0), By::Choices(2), CONTIGUOUS),
+        ([BF16, BF16], &[66, 2], [64, 768], (Q2K, 1), By::Offsets, CONTIGUOUS),
+        ([BF16, BF16], &[67], [33, 1120], (Q5_1, 0), By::Offsets, CONTIGUOUS),
+    ]
+};
+
 pub fn cases() -> Vec<Case> {
     let mut cases: Vec<Case> = CASES.into_iter().map(coded).collect();
     // More groups than a wave has lanes, most of them empty.
     let rows: Vec<usize> = (0..150).map(|group| usize::from(group % 9 == 2) * (1 + group / 9 % 3)).collect();
     let blocks = (Gguf::Q4K, 0);
     cases.push(coded(([DType::BF16; 2], forever(&rows), [24, 256], blocks, By::Choices(8), CONTIGUOUS)));
+    cases.extend(MANY_STEPS.into_iter().map(coded));
     cases
 }
 

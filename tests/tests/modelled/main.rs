@@ -251,13 +251,6 @@ const KNOWN: &[Known] = &[
         "q_matmul",
         "experts Q4_K",
         "",
-        Limit::Segments,
-        "a lane reads 16 bytes at once of the blocks of its own column; the other accesses of the same round read what is left of their segments",
-    ),
-    (
-        "q_matmul",
-        "experts Q4_K",
-        "",
         Limit::Conflicts,
         "none with lanes in order, as is published for stores; taken out of order, columns further apart meet than those that pieces of LDS are exchanged for",
     ),

@@ -101,8 +101,9 @@ fn check(
     let [count, k, n] = w.check(OP, a, c)?;
     groups.check(OP, stream, a, [count, k, n], (arg, c))?;
     let rows = c.shape().iter().rev().skip(1).product::<usize>();
-    if rows >= BOX_LIMIT || n >= BOX_LIMIT || k >= BOX_LIMIT {
-        return Err(shape(OP, arg, format!("extents below {BOX_LIMIT}"), format!("{:?}", [rows, n, k])));
+    let extents = [rows, n, k, w.blocks.shape()[2]];
+    if extents.iter().any(|&extent| extent >= BOX_LIMIT) {
+        return Err(shape(OP, arg, format!("extents below {BOX_LIMIT}"), format!("{extents:?}")));
     }
     Ok([count, k, n])
 }
