@@ -259,7 +259,14 @@ const KNOWN: &[Known] = &[
         "experts Q4_K",
         "",
         Limit::Segments,
-        "a lane reads 32 bytes of its row beside 16 weights of a block, in two accesses; the block's next weights read what is left of their segment",
+        "a lane reads a quarter of a block in accesses of 16 bytes; those for the block's other quarters, which are under way with them, have the rest of their segments",
+    ),
+    (
+        "gguf_few",
+        "experts Q4_K",
+        "",
+        Limit::Conflicts,
+        "none with lanes in order, as is published; taken out of order, lanes meet that pieces of rows are not exchanged for",
     ),
 ];
 

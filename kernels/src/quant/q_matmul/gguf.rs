@@ -20,7 +20,7 @@ const FEW_ROWS: usize = 8;
 /// Rows of a group that read a weight once, columns and threads of a workgroup of that kernel: `Q_ROWS`, `Q_COLUMNS`.
 const FEW_TILE: usize = 4;
 const FEW_COLUMNS: usize = 16;
-const FEW_BLOCK: usize = 128;
+const FEW_BLOCK: usize = 256;
 /// Rows a group, twice the mean, up to which tiles are low.
 const LOW_ROWS: usize = 32;
 /// K of a tile's round: two units of a K type.
