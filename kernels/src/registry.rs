@@ -46,7 +46,7 @@ pub fn way(arch: Arch, operator: &str, dtype: DType) -> Way {
         "attention" | "attention_backward" => Tile::choose(info, true, dtype, [64, 64], 512).size != 0,
         // By chunks of longer sequences.
         "delta_rule" => delta::has_products(info, dtype),
-        "q_matmul" | "q_matmul_grouped" | "gguf_matmul_grouped" => return Way::Decoded,
+        "q_matmul" | "q_matmul_grouped" | "gguf_matmul_grouped" | "gguf_matmul_listed" => return Way::Decoded,
         _ => false,
     };
     if on_unit { Way::Matrix } else { Way::Vector }

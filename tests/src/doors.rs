@@ -79,6 +79,7 @@ const DOORS: &[(&str, &str, &str)] = &[
     ("quant::gate_quantise", "rocfire_burn_nn::Coded", "rocfire_candle::Coded"),
     ("quant::gguf_matmul_grouped", "rocfire_burn_nn::GgufExperts", "rocfire_candle::experts_gguf"),
     ("quant::gguf_matmul_grouped_fused", "rocfire_burn_nn::GgufExperts", "rocfire_candle::experts_gguf"),
+    ("quant::gguf_matmul_listed", "", "candle_nn::moe::moe_gemm_gguf"),
     ("quant::halve_to_fnuz", "rocfire_burn_nn::Coded", "rocfire_candle::Coded"),
     ("quant::norm_quantise", "rocfire_burn_nn::RmsNorm", "rocfire_candle::Coded"),
     ("quant::q_matmul", "Tensor::matmul of quantised tensors", ""),
@@ -164,6 +165,7 @@ const BEGINS: [&[(&str, &str)]; 2] = [
     &[
         ("Tensor::matmul", "cudarc::cublas::result::gemm_strided_batched_ex"),
         ("Tensor::matmul and what follows it", "candle_kernels::merge::epilogue::with_epilogue"),
+        ("candle_nn::moe::moe_gemm_gguf", "candle_kernels::ffi::moe_gemm_gguf"),
         ("Tensor::arg_sort_last_dim", "candle_kernels::family::sort::sort"),
         ("Tensor::conv_transpose2d", "candle_kernels::family::window::conv_transpose"),
         ("Tensor::avg_pool2d", "candle_kernels::family::window::pool2d"),

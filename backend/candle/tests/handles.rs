@@ -2,6 +2,7 @@
 
 mod common;
 
+use candle_core::quantized::{GgmlDType, QTensor};
 use candle_core::{D, DType, Device, Result, Tensor};
 use common::{Inputs, same};
 use rocfire_candle::{FlashAttention, flash_attn};
@@ -59,6 +60,63 @@ fn attention_takes_tensors_of_both_handles() -> Result<()> {
         Ok(x.flatten_all()?.to_vec1::<f32>()?.iter().map(|number| number.to_bits()).collect())
     };
     assert_eq!(bits(&once)?, bits(&with_sinks(&b, &a)?)?, "the other way round");
+    Ok(())
+}
+
+/// Columns and outputs of each of so many experts, and experts of a token.
+const MIXTURE: [usize; 4] = [256, 33, 3, 2];
+
+/// The products of a mixture on the host, a row for each choice: `place` says which expert has it.
+fn mixture(x: &Tensor, weights: &QTensor, expert_of: impl Fn(usize) -> usize) -> Result<Tensor> {
+    let [columns, outputs, experts, chosen] = MIXTURE;
+    let weights = weights.dequantize(&x.device().clone())?.to_device(&Device::Cpu)?;
+    let weights = weights.reshape((experts, outputs, columns))?.to_dtype(DType::F64)?;
+    let x = x.to_device(&Device::Cpu)?.to_dtype(DType::F64)?;
+    let row = |choice: usize| x.narrow(0, choice / chosen, 1)?.matmul(&weights.get(expert_of(choice))?.t()?);
+    let rows = (0..x.dim(0)? * chosen).map(row).collect::<Result<Vec<_>>>()?;
+    Tensor::cat(&rows, 0)?.to_dtype(DType::F32)
+}
+
+#[test]
+fn mixtures_in_blocks_of_gguf_take_what_waits_of_both_handles() -> Result<()> {
+    let [a, b] = two();
+    let [columns, outputs, experts, chosen] = MIXTURE;
+    let bits = |x: &Tensor| -> Result<Vec<u32>> {
+        Ok(x.flatten_all()?.to_vec1::<f32>()?.iter().map(|number| number.to_bits()).collect())
+    };
+    for kind in [GgmlDType::Q4K, GgmlDType::Q6K, GgmlDType::Q8_0] {
+        // Few choices of an expert, and many.
+        for (tokens, is_prefill) in [(2, false), (2, true), (18, false), (18, true)] {
+            let (choices, what) = (tokens * chosen, format!("{kind:?} {tokens} {is_prefill}"));
+            let expert_of = |choice: usize| choice * 5 % choices * experts / choices;
+            let run = |first: &Device, second: &Device| -> Result<[Tensor; 2]> {
+                let made = (Inputs::new(first, 7).make(&[experts, outputs, columns], DType::F32)? * 0.25)?;
+                let weights = QTensor::quantize(&made, kind)?;
+                let x = (Inputs::new(second, 8).make(&[tokens, columns], DType::F32)? * 0.5)?;
+                // In the order of experts: 5 by its inverse is 1 modulo the choices.
+                let inverse = (1..choices).find(|n| n * 5 % choices == 1).expect("5 divides no number of choices");
+                let list = |of: &dyn Fn(usize) -> usize, device: &Device| -> Result<Tensor> {
+                    let list = Tensor::from_iter((0..choices).map(|n| of(n) as u32), device)?;
+                    list.broadcast_add(&list.zeros_like()?)
+                };
+                let order = list(&|n| n * inverse % choices, first)?;
+                let ids = list(&|n| n * experts / choices, second)?;
+                let own =
+                    candle_nn::moe::moe_gemm_gguf(&x, &weights, &None, &order, &ids, chosen, is_prefill, DType::F16)?;
+                let by_token = list(&expert_of, second)?.reshape((tokens, chosen))?;
+                let indexed = weights.indexed_moe_forward(&x.unsqueeze(1)?, &by_token)?;
+                let want = mixture(&x, &weights, expert_of)?;
+                // Activations of 16 bits, and those of 8.
+                same(&what, &own, &want, if is_prefill { 1e-2 } else { 1e-4 });
+                same(&what, &indexed.reshape((choices, outputs))?, &want, 5e-2);
+                Ok([own, indexed])
+            };
+            let (once, again) = (run(&a, &b)?, run(&b, &a)?);
+            for (once, again) in once.iter().zip(&again) {
+                assert_eq!(bits(once)?, bits(again)?, "{what}, the other way round");
+            }
+        }
+    }
     Ok(())
 }
 

@@ -44,6 +44,8 @@ pub(crate) enum Grouping {
     Choices = 3,
     /// K, by offsets.
     Depth = 4,
+    /// A row of A and C each, by a list.
+    Listed = 5,
 }
 
 /// The source of one variant behind the text of an epilogue, or of none; `several`: for that many launches in one, 0 for one;

@@ -8,9 +8,11 @@
 // axis is as many tiles of rows as they can fill at most, those past the last group's do nothing. A group's rows are those of a product of
 // its own: `go_to_tile` makes it from the arguments.
 //
+// Where they are listed (Q_GROUPED 5) listed.h has `go_to_tile`.
+//
 // Macros : Q_IN type of A, Q_OUT of C; Q_FORMAT, Q_WORD, Q_PER codes of a word; Q_LATE: scales do not vary along K; Q_GROUPED: 0 for one
-//          product, else as groups.hip says; Q_EPILOGUE: 1 where the text of a `fusion` epilogue stands in front of this one: it stores
-//          what it computes of C, and nothing else is stored
+//          product, 5 for a list, else as groups.hip says; Q_EPILOGUE: 1 where the text of a `fusion` epilogue stands in front of this
+//          one: it stores what it computes of C, and nothing else is stored
 
 typedef Q_IN In;
 typedef Q_OUT Out;
@@ -48,6 +50,7 @@ typedef ListedRows RowsOfA;
 #else
 typedef AllRows RowsOfA;
 #endif
+#if Q_GROUPED != 5
 // Where a workgroup's tile of TILE rows begins. Where products are grouped, `g` becomes that of the tile's group; whether there is one.
 template <int TILE> RF_FN bool go_to_tile(QMatmulArgs& g, RowsOfA& rows, u32& first_row) {
     first_row = group_y() * TILE;
@@ -72,6 +75,7 @@ template <int TILE> RF_FN bool go_to_tile(QMatmulArgs& g, RowsOfA& rows, u32& fi
 #endif
     return true;
 }
+#endif
 
 RF_FN float global_of(const QMatmulArgs& g) { return g.global ? *g.global : 1.0f; }
 // global * scale of an element, which may lie past the ends.

@@ -1,4 +1,4 @@
-// gguf_few: C = A W for groups of few rows, W of blocks of GGUF: lines of blocks, one for each column, `w_n`
+// gguf_few: C = A W for groups of few rows, or for rows of a list, W of blocks of GGUF: lines of blocks, one for each column, `w_n`
 // bytes apart
 //
 // Shapes : as coded.h says

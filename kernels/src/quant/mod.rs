@@ -3,7 +3,7 @@
 //! [`quantise`] and [`dequantise`] work for given scales, over tensors of any strides whose codes are bytes or packed into
 //! words, with one scale, one per block of any shape, or two levels. [`block_peaks`] and [`store_scales`] make scales from
 //! data without a read-back. [`q_matmul`] multiplies by weights that stay packed, [`q_matmul_grouped`] groups of rows by a matrix each,
-//! [`gguf_matmul_grouped`] the same of matrices in blocks of GGUF,
+//! [`gguf_matmul_grouped`] the same of matrices in blocks of GGUF, [`gguf_matmul_listed`] rows of a list by such matrices,
 //! [`q_matmul_scaled`] codes by codes with scales by row, by block or microscaled on both sides, on the matrix unit where it has
 //! them or by the vendor's library; [`q_matmul_preshuffled`] the same by a weight that was laid out once for it, [`Preshuffled`].
 //! [`quantise_activations`] makes codes and scales of activations in one launch, [`norm_quantise`] and [`gate_quantise`] those of
@@ -32,7 +32,8 @@ pub use format::{CodeLayout, Format, Packed, Rounding, ScaleKind, Scales};
 pub use gguf::{Gguf, GgufMatrices};
 pub use preshuffle::{Preshuffled, PreshuffledRows};
 pub use q_matmul::{
-    CodedMatrix, gguf_matmul_grouped, gguf_matmul_grouped_fused, q_matmul, q_matmul_grouped, q_matmul_grouped_fused,
+    CodedMatrix, ListedRows, gguf_matmul_grouped, gguf_matmul_grouped_fused, gguf_matmul_listed, q_matmul,
+    q_matmul_grouped, q_matmul_grouped_fused,
 };
 pub use quantise::{Coding, quantise};
 pub use row_codes::{gate_quantise, norm_quantise};

@@ -20,10 +20,12 @@ use crate::gemm::{GemmParams, Grouping, gemm, matrix_side};
 
 pub(super) mod gguf;
 mod grouped;
+mod listed;
 pub(super) mod written;
 
 pub use gguf::{gguf_matmul_grouped, gguf_matmul_grouped_fused};
 pub use grouped::{q_matmul_grouped, q_matmul_grouped_fused};
+pub use listed::{ListedRows, gguf_matmul_listed};
 
 const OP: &str = "q_matmul";
 /// K that is summed from zero; chunks are added in ascending order, by one workgroup or by several.
@@ -596,6 +598,7 @@ pub(super) use in_front_of;
 /// The kernels of weights in blocks of GGUF.
 const GGUF_TILES: &str = in_front_of!("gguf.h", "gguf_tiles.h", "q_matmul.hip");
 const GGUF_FEW: &str = in_front_of!("gguf.h", "gguf_few.hip");
+const GGUF_LISTED: &str = in_front_of!("listed.h", "gguf.h", "gguf_few.hip");
 
 /// The source of one variant behind the text of an epilogue, or of none.
 pub(crate) fn source(key: QMatmulKey, epilogue: &str) -> Source {

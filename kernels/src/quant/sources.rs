@@ -112,6 +112,10 @@ fn product_sources(arch: Arch, x: DType) -> Vec<Row> {
     all.extend(keys.into_iter().map(|key| ("q_matmul", q_matmul::source(key, ""))));
     all.extend(few.into_iter().map(|key| ("q_matmul", few::source(key, ""))));
     all.extend(gguf_keys(matrix, x).map(|key| ("gguf_matmul_grouped", gguf::source(key, ""))));
+    all.extend(Gguf::ALL.map(|kind| {
+        let key = GgufKey { input: x, output: x, kind, way: Way::Few, grouping: Grouping::Listed };
+        ("gguf_matmul_listed", gguf::source(key, ""))
+    }));
     all.extend(hopper_keys(arch, x).map(|key| ("q_matmul", few_hopper::source(key))));
     all.extend(along_keys(arch, x).map(|(op, key)| (op, few_along::source(key, ""))));
     all

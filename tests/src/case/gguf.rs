@@ -1,7 +1,7 @@
-//! Groups of rows by matrices in blocks of GGUF: every type, few rows and many, by offsets, counts and choices of rows.
+//! Groups of rows by matrices in blocks of GGUF: every type, few rows and many, by offsets, counts and choices of rows; rows of a list.
 
 use rocfire_hal::{DType, Stream, Tensor};
-use rocfire_kernels::quant::{Gguf, GgufMatrices, gguf_matmul_grouped};
+use rocfire_kernels::quant::{Gguf, GgufMatrices, ListedRows, gguf_matmul_grouped, gguf_matmul_listed};
 
 use super::drawn::{Draw, forever};
 use super::grouped_codes::{By, GroupRows};
@@ -68,6 +68,28 @@ const MANY_STEPS: [Row; 8] = {
     ]
 };
 
+/// Type of A and of C, entries and how many choices have a row of A, N and K, blocks, whether there are factors, how A lies.
+type Entries = ([DType; 2], [usize; 2], [usize; 2], Gguf, bool, Placement);
+
+/// Of every type: one entry, one token's, and several tokens'; a column and a workgroup of them more or less.
+const LISTED: [Entries; 10] = {
+    use DType::{BF16, F16, F32};
+    use Gguf::{Q2K, Q3K, Q4_0, Q4_1, Q4K, Q5_0, Q5_1, Q5K, Q6K, Q8_0};
+    use Placement::{Strided, Transposed};
+    [
+        ([F32, F32], [9, 2], [5, 256], Q4K, false, CONTIGUOUS),
+        ([BF16, F32], [8, 8], [33, 512], Q6K, false, CONTIGUOUS),
+        ([F16, F16], [5, 1], [17, 96], Q4_0, true, Strided),
+        ([F32, F32], [4, 1], [4, 1056], Q8_0, true, CONTIGUOUS),
+        ([BF16, BF16], [1, 1], [1, 32], Q5_1, false, CONTIGUOUS),
+        ([F16, F32], [13, 4], [31, 768], Q2K, false, Transposed),
+        ([F16, F16], [6, 2], [9, 256], Q3K, false, CONTIGUOUS),
+        ([BF16, F32], [10, 5], [7, 512], Q5K, true, CONTIGUOUS),
+        ([F32, F32], [2, 2], [3, 64], Q4_1, false, CONTIGUOUS),
+        ([BF16, BF16], [11, 3], [15, 160], Q5_0, true, CONTIGUOUS),
+    ]
+};
+
 pub fn cases() -> Vec<Case> {
     let mut cases: Vec<Case> = CASES.into_iter().map(coded).collect();
     // More groups than a wave has lanes, most of them empty.
@@ -75,6 +97,7 @@ pub fn cases() -> Vec<Case> {
     let blocks = (Gguf::Q4K, 0);
     cases.push(coded(([DType::BF16; 2], forever(&rows), [24, 256], blocks, By::Choices(8), CONTIGUOUS)));
     cases.extend(MANY_STEPS.into_iter().map(coded));
+    cases.extend(LISTED.into_iter().map(listed));
     cases
 }
 
@@ -237,4 +260,52 @@ fn coded(([dtype, output], rows, [n, k], (kind, behind), by, a_placement): Row) 
     let output = ([&grouped.lines()[..], &[n]].concat(), output);
     let call = Call { inputs, outputs: vec![output], launch, oracle };
     Case::new("gguf_matmul_grouped", dtype, size, 2.0 * (grouped.total() * n * k) as f64, call).summing(k)
+}
+
+/// Rows of a list, of which one is not there and one has no matrix; what no entry has keeps the zeros from before.
+fn listed(([dtype, output], [entries, each], [n, k], kind, has_factors, a_placement): Entries) -> Case {
+    const COUNT: usize = 4;
+    let in_line = k / kind.weights();
+    let blocks: Vec<u8> = (0..COUNT * n * in_line).flat_map(|seed| block(kind, seed)).collect();
+    let bytes: Vec<f64> = blocks.iter().map(|&byte| f64::from(byte)).collect();
+    let choices: Vec<f64> =
+        (0..entries).map(|at| if at == 2 { entries + 5 } else { at * 7 % entries } as f64).collect();
+    let matrices: Vec<f64> =
+        (0..entries).map(|at| if at == 3 { -1.0 } else { ((at * 5 + 1) % COUNT) as f64 }).collect();
+    let launch = move |stream: &Stream, inputs: &[Tensor], outputs: &mut [Tensor]| -> Result<(), Failure> {
+        let [a, blocks, choices, matrices, factors] = inputs else { return Err("five inputs".into()) };
+        rocfire_fusion::eager::fill(outputs[0].view_mut(), rocfire_fusion::Scalar::Int(0))?;
+        let factors = has_factors.then(|| factors.view());
+        let list = ListedRows { choices: choices.view(), matrices: matrices.view(), each, factors };
+        let w = GgufMatrices { blocks: blocks.view(), kind };
+        Ok(gguf_matmul_listed(stream, a.view(), &w, &list, outputs[0].view_mut())?)
+    };
+    let oracle = move |inputs: &[Array]| {
+        let (a, choices, matrices, factors) =
+            (&inputs[0].values, &inputs[2].values, &inputs[3].values, &inputs[4].values);
+        let mut c = vec![0.0; entries * n];
+        for (&choice, &matrix) in choices.iter().zip(matrices).filter(|&(&c, &m)| c < entries as f64 && m >= 0.0) {
+            let (choice, matrix) = (choice as usize, matrix as usize);
+            for column in 0..n {
+                let line = &blocks[(matrix * n + column) * in_line * kind.bytes()..];
+                let weight_at =
+                    |at: usize| weight(kind, &line[at / kind.weights() * kind.bytes()..], at % kind.weights());
+                let product = dot((0..k).map(|at| (a[choice / each * k + at], weight_at(at))));
+                c[choice * n + column] = product * if has_factors { factors[choice] } else { 1.0 };
+            }
+        }
+        vec![c]
+    };
+    let whole = |values: Vec<f64>| (Array::new(&[values.len()], DType::I32, values), CONTIGUOUS);
+    let inputs = vec![
+        (Array::random(&[entries.div_ceil(each), k], dtype, 1), a_placement),
+        (Array::new(&[COUNT, n, in_line * kind.bytes()], DType::U8, bytes), CONTIGUOUS),
+        whole(choices),
+        whole(matrices),
+        (Array::random(&[entries], DType::F32, 2), CONTIGUOUS),
+    ];
+    let with = if has_factors { "factors" } else { "none" };
+    let size = format!("{entries}/{each} x {n} x {k} {kind:?} {with} {output} {a_placement:?}");
+    let call = Call { inputs, outputs: vec![(vec![entries, n], output)], launch, oracle };
+    Case::new("gguf_matmul_listed", dtype, size, 2.0 * (entries * n * k) as f64, call).summing(k)
 }

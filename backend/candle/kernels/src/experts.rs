@@ -1,4 +1,4 @@
-//! A mixture of experts for many tokens with 16-bit activations. The tokens' rows are gathered in the order of the list of experts,
+//! A mixture of experts for many tokens. The tokens' rows are gathered in the order of the list of experts,
 //! a grouped product multiplies them on the matrix units, and its rows are scattered back to the tokens. Quantised weights are
 //! decoded by the product itself, or, for many rows of each expert, first to the activations' type, some experts at a time.
 
@@ -89,7 +89,8 @@ impl Prefill<'_> {
                 gguf_matmul_grouped(stream, rows.view(), &w, &groups, products.view_mut())?;
             }
             Some(gguf) => {
-                let most = (self.chunk_bytes / (2 * self.outputs * self.columns).max(1)).clamp(1, self.all);
+                let most = (self.chunk_bytes / (self.dtype.size_bytes() * self.outputs * self.columns).max(1))
+                    .clamp(1, self.all);
                 let decoded = Tensor::empty(&device, &[most, self.outputs, self.columns], self.dtype)?;
                 let lines = Lines { gguf, weights: self.weights.first, columns: self.columns, to: self.device_type };
                 for first in (0..self.all).step_by(most) {

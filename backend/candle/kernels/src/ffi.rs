@@ -10,6 +10,7 @@ use cudarc::driver::{DriverError, LaunchConfig};
 use cudarc::rocfire::{Call, Touched};
 use rocfire_hal::{DType, Layout, Tensor};
 use rocfire_kernels::experts::{Blocks, ByExpert, SortParams, sort_by_expert};
+use rocfire_kernels::quant::{GgufMatrices, ListedRows, gguf_matmul_listed};
 
 use crate::experts::{self, Part, Prefill};
 use crate::family::quantized::{self, Gguf, MAT_VEC_ROWS, TYPES};
@@ -23,14 +24,15 @@ type Result<T = ()> = std::result::Result<T, DriverError>;
 struct Element {
     /// Its name in device code.
     device: &'static str,
+    dtype: DType,
     bytes: u64,
     /// A number that tells the types apart.
     tag: u64,
 }
 
-const F32: Element = Element { device: "float", bytes: 4, tag: 0 };
-const F16: Element = Element { device: "f16", bytes: 2, tag: 1 };
-const BF16: Element = Element { device: "bf16", bytes: 2, tag: 2 };
+const F32: Element = Element { device: "float", dtype: DType::F32, bytes: 4, tag: 0 };
+const F16: Element = Element { device: "f16", dtype: DType::F16, bytes: 2, tag: 1 };
+const BF16: Element = Element { device: "bf16", dtype: DType::BF16, bytes: 2, tag: 2 };
 
 /// Runs a launcher on the stream that Candle gave, and keeps its failure for the next call that can return an error.
 fn on_stream(name: &str, stream: *mut c_void, launch: impl FnOnce(&Call) -> Result) {
@@ -337,8 +339,36 @@ impl Experts {
     }
 }
 
-/// Few tokens, one dot product at a time. Weights are dense, of the type `from`, where `gguf` is `None`.
-fn moe_gemm(call: &Call, gguf: Option<Gguf>, from: Element, to: Element, given: &Experts) -> Result {
+/// A mixture whose weights are in blocks of GGUF: of few tokens each reads its expert's where they lie.
+fn gguf_mixture(call: &Call, gguf: Gguf, element: Element, given: &Experts) -> Result {
+    if i64::from(given.count) >= experts::ROWS_LEAST as i64 * i64::from(given.all) {
+        return prefill(call, Some(gguf), element, F32, given);
+    }
+    let (all, tokens) = (count("num_experts", given.all.into())?, count("size_m", given.count.into())?);
+    let (outputs, columns) = (count("size_n", given.outputs.into())?, count("size_k", given.columns.into())?);
+    if tokens == 0 || outputs == 0 {
+        return Ok(());
+    }
+    let each = if given.factors == 0 { count("topk", given.top.into())?.max(1) } else { 1 };
+    let on = call.settled();
+    let x = on.tensor("input", given.x, &[tokens.div_ceil(each), columns], element.dtype)?;
+    let line_bytes = columns / gguf.size * gguf.bytes;
+    let blocks = on.tensor("weights", given.weights, &[all, outputs, line_bytes], DType::U8)?;
+    let choices = on.tensor("sorted_token_ids", given.tokens, &[tokens], DType::I32)?;
+    let matrices = on.tensor("expert_ids", given.experts, &[tokens], DType::I32)?;
+    let factors = match given.factors {
+        0 => None,
+        address => Some(on.tensor("topk_weights", address, &[tokens], DType::F32)?),
+    };
+    let mut out = on.tensor("output", given.out, &[tokens, outputs], DType::F32)?;
+    let factors = factors.as_ref().map(Tensor::view);
+    let list = ListedRows { choices: choices.view(), matrices: matrices.view(), each, factors };
+    let w = GgufMatrices { blocks: blocks.view(), kind: gguf.kind };
+    Ok(gguf_matmul_listed(on.stream(), x.view(), &w, &list, out.view_mut())?)
+}
+
+/// Few tokens by dense weights of their type, one dot product at a time.
+fn moe_gemm(call: &Call, element: Element, given: &Experts) -> Result {
     let (all, tokens) = (count("num_experts", given.all.into())?, count("size_m", given.count.into())?);
     let (outputs, columns) = (count("size_n", given.outputs.into())?, count("size_k", given.columns.into())?);
     if tokens == 0 || outputs == 0 {
@@ -346,19 +376,18 @@ fn moe_gemm(call: &Call, gguf: Option<Gguf>, from: Element, to: Element, given: 
     }
     let top = count("topk", given.top.into())?.max(1);
     let rows = if given.factors == 0 { tokens.div_ceil(top) } else { tokens };
-    let line = gguf.map_or(columns as u64 * from.bytes, |gguf| (columns / gguf.size * gguf.bytes) as u64);
     let mut accesses = vec![
-        read(call, "input", given.x, (rows * columns) as u64 * from.bytes)?,
-        read(call, "weights", given.weights, (all * outputs) as u64 * line)?,
+        read(call, "input", given.x, (rows * columns) as u64 * element.bytes)?,
+        read(call, "weights", given.weights, (all * outputs * columns) as u64 * element.bytes)?,
         read(call, "sorted_token_ids", given.tokens, 4 * tokens as u64)?,
         read(call, "expert_ids", given.experts, 4 * tokens as u64)?,
-        written(call, "output", given.out, (tokens * outputs) as u64 * to.bytes)?,
+        written(call, "output", given.out, (tokens * outputs) as u64 * element.bytes)?,
     ];
     if given.factors != 0 {
         accesses.push(read(call, "topk_weights", given.factors, 4 * tokens as u64)?);
     }
-    let key = (Use::Moe, gguf.map_or("dense", |gguf| gguf.name), from.device, to.bytes as usize);
-    let source = run::source(key, || quantized::moe_gemm(gguf, from.device, to.device));
+    let key = (Use::Moe, "", element.device, 0);
+    let source = run::source(key, || quantized::moe_gemm(element.device));
     // The second axis of a grid holds so many tokens on every card; more take more launches, each from a later entry of the list on.
     const TOKENS_MAX: usize = 65535;
     for first in (0..tokens).step_by(TOKENS_MAX) {
@@ -397,7 +426,7 @@ fn prefill(call: &Call, gguf: Option<Gguf>, element: Element, to: Element, given
     let out = written(call, "output", given.out, (tokens * outputs) as u64 * to.bytes)?;
     let on = call.settled();
     let prefill = Prefill {
-        dtype: if element.device == BF16.device { DType::BF16 } else { DType::F16 },
+        dtype: element.dtype,
         device_type: element.device,
         out_type: to.device,
         x: given.x,
@@ -470,11 +499,7 @@ pub unsafe extern "C" fn moe_gemm_wmma(
     );
     on_stream("moe_gemm_wmma", stream as *mut c_void, |call| {
         let element = half_of(dtype)?;
-        if is_prefill {
-            prefill(call, None, element, element, &given)
-        } else {
-            moe_gemm(call, None, element, element, &given)
-        }
+        if is_prefill { prefill(call, None, element, element, &given) } else { moe_gemm(call, element, &given) }
     });
 }
 
@@ -502,7 +527,7 @@ pub unsafe extern "C" fn moe_gemm_gguf(
         [input as u64, weights as u64, sorted_token_ids as u64, expert_ids as u64, topk_weights as u64, output as u64],
         [num_experts, topk, size_m, size_n, size_k],
     );
-    let run = |call: &Call| moe_gemm(call, Some(gguf_of(gguf_dtype)?), F32, F32, &given);
+    let run = |call: &Call| gguf_mixture(call, gguf_of(gguf_dtype)?, F32, &given);
     on_stream("moe_gemm_gguf", stream as *mut c_void, run);
 }
 
@@ -532,12 +557,7 @@ pub unsafe extern "C" fn moe_gemm_gguf_prefill(
         [num_experts, topk, size_m, size_n, size_k],
     );
     on_stream("moe_gemm_gguf_prefill", stream as *mut c_void, |call| {
-        let (gguf, element) = (gguf_of(gguf_dtype)?, half_of(input_dtype)?);
-        let is_many = i64::from(size_m) >= experts::ROWS_LEAST as i64 * i64::from(num_experts);
-        match is_many {
-            true => prefill(call, Some(gguf), element, F32, &given),
-            false => moe_gemm(call, Some(gguf), element, F32, &given),
-        }
+        gguf_mixture(call, gguf_of(gguf_dtype)?, half_of(input_dtype)?, &given)
     });
 }
 

@@ -5,7 +5,7 @@ use rocfire_fusion::Epilogue;
 use rocfire_hal::{DType, Error, Source, Stream, View, ViewMut};
 
 use super::grouped::{Apart, GroupedArgs, grid};
-use super::{BLOCK, GGUF_FEW, GGUF_TILES, QMatmulArgs, QMatmulKey, in_vectors_of_a, source_of};
+use super::{BLOCK, GGUF_FEW, GGUF_LISTED, GGUF_TILES, QMatmulArgs, QMatmulKey, in_vectors_of_a, source_of};
 use crate::Result;
 use crate::epilogue::{self, BoundEpilogue};
 use crate::family::{self, BOX_LIMIT, FastDiv, KernelLaunch, Sources, c_type, shape};
@@ -21,6 +21,8 @@ const FEW_ROWS: usize = 8;
 const FEW_TILE: usize = 4;
 const FEW_COLUMNS: usize = 16;
 const FEW_BLOCK: usize = 256;
+/// `Q_COLUMNS` of a list's rows: an output of a workgroup's 32 lanes each, as few rows leave a card idle otherwise.
+pub(super) const LISTED_COLUMNS: usize = FEW_BLOCK / 32;
 /// Rows a group, twice the mean, up to which tiles are low.
 const LOW_ROWS: usize = 32;
 /// K of a tile's round: two units of a K type.
@@ -207,7 +209,7 @@ impl Way {
         }
     }
 
-    fn threads(self, wave: usize) -> usize {
+    pub(super) fn threads(self, wave: usize) -> usize {
         match self {
             Way::Few => FEW_BLOCK,
             Way::Tiles { matrix: true, .. } => 4 * wave,
@@ -258,11 +260,14 @@ pub(crate) fn source(key: GgufKey, epilogue: &str) -> Source {
             source_of(key, &[gguf, has_epilogue], epilogue::in_front(epilogue, GGUF_TILES))
         }
         Way::Few => {
+            let listed = grouping == Grouping::Listed;
+            let (text, [rows, columns]) =
+                if listed { (GGUF_LISTED, [1, LISTED_COLUMNS]) } else { (GGUF_FEW, way.tile()) };
             let numbers = [
                 ("Q_PER", 1),
                 ("Q_LATE", 1),
-                ("Q_ROWS", FEW_TILE),
-                ("Q_COLUMNS", FEW_COLUMNS),
+                ("Q_ROWS", rows),
+                ("Q_COLUMNS", columns),
                 ("Q_GROUPED", grouping as usize),
                 ("Q_EPILOGUE", usize::from(!epilogue.is_empty())),
             ]
@@ -276,7 +281,7 @@ pub(crate) fn source(key: GgufKey, epilogue: &str) -> Source {
             ];
             let defines: Vec<(&str, &str)> =
                 types.into_iter().chain(numbers.iter().map(|(name, value)| (*name, value.as_str()))).collect();
-            Source::new("gguf_few", epilogue::in_front(epilogue, GGUF_FEW), &defines)
+            Source::new("gguf_few", epilogue::in_front(epilogue, text), &defines)
         }
     }
 }

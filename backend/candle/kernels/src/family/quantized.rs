@@ -214,11 +214,10 @@ pub(crate) fn scale_rows() -> KernelSpec {
     kernel(SCALE_ROWS, &[ReadWrite, Read, INT, SIZE])
 }
 
-/// Multiplies each token of a list by the weights of its expert. They are dense if `gguf` is `None`.
-pub(crate) fn moe_gemm(gguf: Option<Gguf>, input: &str, out: &str) -> KernelSpec {
+/// Multiplies each token of a list by the dense weights of its expert.
+pub(crate) fn moe_gemm(device: &str) -> KernelSpec {
     let arguments = [Read, Read, Read, Read, Read, Write, INT, INT, INT, INT, INT];
-    let spec = kernel(MOE_GEMM, &arguments).define("CANDLE_T", input).define("CANDLE_OUT", out);
-    spec.define("CANDLE_TYPE", gguf.map_or("-1", |gguf| gguf.device))
+    kernel(MOE_GEMM, &arguments).define("CANDLE_T", device)
 }
 
 /// Gathers rows in the order of a list that is sorted by expert, and notes where each expert's begin.
