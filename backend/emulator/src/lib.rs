@@ -63,7 +63,7 @@
 //!   its workgroups runs them one after the other.
 //! - A guest address becomes a host pointer only through the allocation map (`memory`).
 //! - What the emulator does not know is an error that names the instruction. Nothing is skipped.
-//! - Time is not modelled: [`Counters`] count, and `MODEL.md` says what.
+//! - No time is told: [`Counters`] count, clocks of [`Bound`] and [`Timeline`] are modelled, and `MODEL.md` says by what.
 
 // Loops over lanes index several registers at once, and bit fields are shifts joined by `|`.
 #![allow(clippy::needless_range_loop, clippy::precedence)]
@@ -105,7 +105,8 @@ pub use memory::Live;
 pub use model::bound::{Binding, Bound, CardBound, Operations, PipeClocks};
 pub use model::issue::Pipe;
 pub use model::occupancy::{Limit, Occupancy, Resources, occupancy};
+pub use model::timeline::{Lost, Simulated};
 pub use module::{Kernel, Module, source_of};
-pub use profile::{LinesTouched, Profile, Row, Sample, Tally};
+pub use profile::{LinesTouched, Profile, Residents, Row, Sample, Tally, Timeline};
 pub use rocfire_isa::MatrixType;
 pub use step::Level as CpuLevel;

@@ -3,7 +3,7 @@
 mod common;
 
 use common::{Args, Bench};
-use rocfire_emulator::{Binding, Launch, Limit, Options, Pipe, Profile, Sample, Tally};
+use rocfire_emulator::{Binding, Launch, Limit, Options, Pipe, Profile, Residents, Sample, Tally, Timeline};
 
 fn profile(bench: &Bench, kernel: &str, grid: u32, block: u32, args: &Args, sample: Sample) -> Profile {
     let kernel = bench.module.kernel(kernel).unwrap();
@@ -121,7 +121,8 @@ fn results_do_not_depend_on_threads() {
         let from = bench.upload(&vec![1u32; 4096 * 7]);
         let to = bench.upload(&vec![0u32; 4096]);
         let args = Args::new().with(from).with(to).with(7);
-        let profile = whole(&bench, "strided", 64, 64, &args);
+        let sample = Sample { timeline: true, ..Sample::default() };
+        let profile = profile(&bench, "strided", 64, 64, &args, sample);
         let rows: Vec<_> = profile.rows.iter().map(|row| (row.code_offset_bytes, row.tally)).collect();
         Some((rows, profile.lines, profile.counters(), profile.summary(), profile.annotated()))
     };
@@ -141,7 +142,7 @@ fn a_sample_is_scaled_to_the_launch() {
     let args = Args::new().with(from).with(to);
     let all = whole(&bench, "copy16", 64, 256, &args);
     bench.gpu.fill(to, 0, 64 * 4096).unwrap();
-    let sample = Sample { groups: Some(16), skip_others: false };
+    let sample = Sample { groups: Some(16), skip_others: false, timeline: false };
     let some = profile(&bench, "copy16", 64, 256, &args, sample);
     assert_eq!((some.groups, some.counted_groups), (64, 16));
     assert_eq!(4 * some.counter("VMEM_SEGMENTS_128B"), all.counter("VMEM_SEGMENTS_128B"));
@@ -153,7 +154,8 @@ fn a_sample_is_scaled_to_the_launch() {
     let (least, most) = some.memory_bytes();
     assert!(least * 4 <= most + 4 * 128 * 4 && least < all.memory_bytes().0, "{least} {most}");
     bench.gpu.fill(to, 0, 64 * 4096).unwrap();
-    let skipping = profile(&bench, "copy16", 64, 256, &args, Sample { groups: Some(16), skip_others: true });
+    let skipping =
+        profile(&bench, "copy16", 64, 256, &args, Sample { groups: Some(16), skip_others: true, timeline: false });
     assert_eq!(skipping.counters(), some.counters());
     let written = bench.download::<f32>(to, 64 * 1024);
     assert_eq!(written.iter().filter(|&&value| value == 1.0).count(), 16 * 1024);
@@ -186,4 +188,30 @@ fn a_large_copy_is_bound_by_memory() {
     assert_eq!((card.roofline, card.roofline_is_memory), (1.0, true));
     // Both buffers once, and the line of the arguments.
     assert_eq!(profile.memory_bytes().0 / 128, 2 * bytes / 128 + 1);
+}
+
+/// 64 matrix instructions more of eight passes, each adding to what the one before left: 32 clocks each. Sixteen loads more, each
+/// waited for: a turn, four clocks of addresses, 320 to the counter, and the turn of the wait; they lie in L1, so that it is as far.
+#[test]
+fn timelines_are_as_long_as_worked_out_by_hand() {
+    let Some(bench) = Bench::new("timeline") else { return };
+    let out = bench.upload(&[1f32; 64]);
+    let run = |kernel: &str, groups: u32| -> Timeline {
+        let sample = Sample { timeline: true, ..Sample::default() };
+        let profile = profile(&bench, kernel, groups, 64, &Args::new().with(out), sample);
+        assert!(profile.summary().contains("timeline"), "{}", profile.summary());
+        profile.timeline(Residents::OfLaunch).unwrap()
+    };
+    let more = |few: &str, many: &str| {
+        let (few, many) = (run(few, 1), run(many, 1));
+        [many.near.clocks - few.near.clocks, many.far.clocks - few.far.clocks]
+    };
+    assert_eq!(more("chain_of_8", "chain_of_72"), [64 * 32; 2]);
+    assert_eq!(more("loads_of_4", "loads_of_20"), [16 * (4 + 320 + 4); 2]);
+    // Four waves a compute unit have a SIMD each, so that they are hardly later than one.
+    let (one, four) = (run("chain_of_8", 1), run("chain_of_8", 4 * 304));
+    assert_eq!((one.resident, four.resident), (1, 4));
+    assert!(four.near.clocks - one.near.clocks < 32, "{} {}", one.near.clocks, four.near.clocks);
+    assert_eq!(run("chain_of_8", 4 * 304), four);
+    assert!(whole(&bench, "chain_of_8", 1, 64, &Args::new().with(out)).timeline(Residents::Full).is_none());
 }

@@ -686,7 +686,8 @@ fn main_kernels_keep_the_limits_of_the_cost_model() {
     for subject in SUBJECTS.iter().chain(recurrent::SUBJECTS).filter(|subject| full || subject.always) {
         for arch in &ARCHES[..if full { ARCHES.len() } else { 1 }] {
             let whole = subject.compulsory.is_some();
-            let sample = Sample { groups: if whole { None } else { Some(SAMPLE) }, skip_others: !whole };
+            let sample =
+                Sample { groups: if whole { None } else { Some(SAMPLE) }, skip_others: !whole, timeline: false };
             let config = Config::from_env().unwrap().with_profile(sample);
             let device = Device::open(DeviceId::emulated(arch).unwrap(), config).unwrap();
             (subject.run)(&device).unwrap_or_else(|error| panic!("{} on {arch}: {error}", subject.name));

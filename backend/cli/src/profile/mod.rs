@@ -102,7 +102,7 @@ pub fn run(arguments: &Arguments) -> Outcome<()> {
     let Some(what) = &arguments.what else {
         return timed::run(&arguments.command, &arguments.trace);
     };
-    let sample = Sample { groups: arguments.sample, skip_others: arguments.sample.is_some() };
+    let sample = Sample { groups: arguments.sample, skip_others: arguments.sample.is_some(), timeline: true };
     if sample.groups == Some(0) {
         return Err("--sample must be at least 1".into());
     }

@@ -27,7 +27,7 @@ mod race;
 mod shadow;
 mod suspect;
 mod unwritten;
-mod wait;
+pub(crate) mod wait;
 
 /// Which checks a device makes besides those of the module that always run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

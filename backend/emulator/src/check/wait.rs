@@ -132,16 +132,21 @@ pub(super) struct Waits {
     unsettled: Vec<Unsettled>,
 }
 
-impl Waits {
-    pub(super) fn new(family: Family) -> Waits {
-        let scheme = match family {
+impl Scheme {
+    fn of(family: Family) -> Scheme {
+        match family {
             Family::Gcn5 | Family::Cdna1 | Family::Cdna2 | Family::Cdna3 | Family::Cdna4 => Scheme::Gfx9,
             Family::Rdna1 | Family::Rdna2 => Scheme::Gfx10,
             Family::Rdna3 | Family::Rdna35 => Scheme::Gfx11,
             Family::Rdna4 | Family::Gfx125 => Scheme::Gfx12,
             Family::Ampere | Family::Ada | Family::Hopper => unreachable!("the emulator has no such device"),
-        };
-        Waits::with(scheme, false)
+        }
+    }
+}
+
+impl Waits {
+    pub(super) fn new(family: Family) -> Waits {
+        Waits::with(Scheme::of(family), false)
     }
 
     fn with(scheme: Scheme, spread: bool) -> Waits {
@@ -331,15 +336,28 @@ fn retire(pending: &mut Vec<Pending>, counter: Counter, limit: u32, to_lds: &mut
     });
 }
 
+/// The immediate of an instruction, 0 if it has none.
+pub(crate) fn immediate(inst: &Inst) -> u32 {
+    let of = |operand: &Operand| match operand.kind {
+        OperandKind::Imm(value) => Some(value as u32),
+        _ => None,
+    };
+    inst.src.iter().chain(&inst.dst).find_map(of).unwrap_or(0)
+}
+
+/// The counters that an instruction of a family waits for, each by its bit, and to what number.
+pub(crate) fn waited_for(inst: &Inst, family: Family) -> [Option<(u8, u32)>; 2] {
+    waits(inst, Scheme::of(family)).map(|wait| wait.map(|(counter, limit)| (counter.0, limit)))
+}
+
+/// In which counters an instruction that did this counts, by their bits, and by bits too in which queues it returns in order.
+pub(crate) fn counted_in(inst: &Inst, family: Family, events: &[Event]) -> Option<(u8, u8)> {
+    counts(inst, Scheme::of(family), events).map(|(counters, order)| (counters, order.0))
+}
+
 /// The counters that an instruction waits for, and to what number.
 fn waits(inst: &Inst, scheme: Scheme) -> [Option<(Counter, u32)>; 2] {
-    let immediate = || {
-        let of = |operand: &Operand| match operand.kind {
-            OperandKind::Imm(value) => Some(value as u32),
-            _ => None,
-        };
-        inst.src.iter().chain(&inst.dst).find_map(of).unwrap_or(0)
-    };
+    let immediate = || immediate(inst);
     let one = |counter| [Some((counter, immediate() & 63)), None];
     match inst.op {
         Op::SWaitcnt => {

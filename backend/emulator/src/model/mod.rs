@@ -9,6 +9,8 @@
 //! | [`lines`] | segments and cache lines that a memory access touches |
 //! | [`occupancy`] | how many waves can be resident |
 //! | [`bound`] | which pipe binds a kernel, and how far it is from a card's roofline |
+//! | [`timeline`] | what waits, dependencies and barriers make of it, turn by turn |
+//! | [`latency`] | the constants of that |
 //!
 //! `MODEL.md` of this crate has every number's source and every assumption. Results are *modelled* bounds: nothing here is
 //! a time, and no time follows from it.
@@ -16,9 +18,11 @@
 pub(crate) mod banks;
 pub(crate) mod bound;
 pub(crate) mod issue;
+pub(crate) mod latency;
 pub(crate) mod lines;
 pub(crate) mod matrix;
 pub(crate) mod occupancy;
+pub(crate) mod timeline;
 
 /// An instruction without operands.
 #[cfg(test)]

@@ -4,8 +4,9 @@ use std::fmt::Write as _;
 
 use crate::model::bound::Bound;
 use crate::model::issue::Pipe;
+use crate::model::timeline::Lost;
 
-use super::{Profile, Row};
+use super::{Profile, Residents, Row, Timeline};
 
 /// A share as text.
 fn percent(share: f64) -> String {
@@ -50,6 +51,9 @@ impl Profile {
         let requested = self.counter("VMEM_REQUESTED_BYTES");
         line(&mut text, "coalescing", format!("{} of the bytes of 128-byte segments touched", ratio(requested, moved)));
         self.card_lines(&bound, &mut text);
+        if let Some(timeline) = self.timeline(Residents::OfLaunch) {
+            line(&mut text, "timeline", timeline_text(&timeline));
+        }
         text
     }
 
@@ -147,4 +151,17 @@ fn pipes_text(bound: &Bound) -> String {
     pipes.sort_by(|&a, &b| bound.share(b).total_cmp(&bound.share(a)));
     let shares = pipes.into_iter().map(|pipe| format!("{} {}", pipe.name(), percent(bound.share(pipe))));
     shares.collect::<Vec<_>>().join(", ")
+}
+
+fn timeline_text(timeline: &Timeline) -> String {
+    let [near, far] = timeline.clocks();
+    let lost = Lost::ALL.map(|lost| {
+        let [near, far] = [timeline.near, timeline.far].map(|found| percent(found.share(lost)));
+        format!("{} {near}, {far}", lost.name())
+    });
+    format!(
+        "{near:.0} clocks of a unit with data in caches, {far:.0} in memory, {} workgroups resident; lost by waves: {}",
+        timeline.resident,
+        lost.join("; ")
+    )
 }

@@ -11,6 +11,7 @@ mod named;
 mod observer;
 #[cfg(test)]
 mod tests;
+mod trace;
 
 use std::sync::Arc;
 
@@ -19,6 +20,7 @@ use rocfire_arch::Arch;
 use crate::counters::{Class, Counters};
 use crate::error::Error;
 use crate::gpu::Gpu;
+use crate::instrument::Instrument;
 use crate::launch::{self, Launch};
 use crate::model::bound::{self, Bound, Operations, PipeClocks, Work};
 use crate::model::issue::{Cost, Pipe};
@@ -27,6 +29,9 @@ use crate::model::occupancy::{Occupancy, Resources};
 use crate::module::{Kernel, Module};
 
 use observer::{Found, Profiler};
+use trace::{Trace, Tracer};
+
+pub use trace::{Residents, Timeline};
 
 /// Which workgroups a profile looks at.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -36,6 +41,9 @@ pub struct Sample {
     /// Whether the other workgroups are left out altogether. Memory then lacks what they would have written. A kernel
     /// whose workgroups see one another's atomics is run whole all the same.
     pub skip_others: bool,
+    /// Whether the first workgroup and the one in the middle are followed instruction by instruction, for [`Profile::timeline`]:
+    /// 12 bytes for each that a wave executes.
+    pub timeline: bool,
 }
 
 impl Sample {
@@ -186,6 +194,8 @@ pub struct Profile {
     pub plain: Counters,
     /// For the text of instructions.
     module: Arc<Module>,
+    /// For the timeline.
+    trace: Option<Arc<Trace>>,
 }
 
 impl Profile {
@@ -276,7 +286,10 @@ pub(crate) fn run(gpu: &Gpu, kernel: &Kernel, launch: &Launch<'_>, sample: Sampl
     let unit = arch.info().unit.ok_or(Error::UnsupportedArch { arch })?;
     let ordered = kernel.info.ordered;
     let profiler = Profiler::new(arch, unit, Sample { skip_others: sample.skip_others && !ordered, ..sample });
-    let plain = launch::run(gpu, kernel, launch, &[&profiler])?;
+    let tracer = Tracer::new(arch, unit);
+    let instruments: [&dyn Instrument; 2] = [&profiler, &tracer];
+    let plain = launch::run(gpu, kernel, launch, &instruments[..1 + usize::from(sample.timeline)])?;
+    let trace = sample.timeline.then(|| tracer.into_trace(kernel.module.complete_program(), kernel.wave_size()));
     let Found { setup, tallies, lines, counted_groups } = profiler.into_found();
     let resources = Resources {
         vgprs: kernel.vgprs(),
@@ -300,5 +313,6 @@ pub(crate) fn run(gpu: &Gpu, kernel: &Kernel, launch: &Launch<'_>, sample: Sampl
         lines,
         plain,
         module: kernel.module.clone(),
+        trace: trace.map(Arc::new),
     })
 }

@@ -291,7 +291,7 @@ fn profile(config: &mut Config, text: &str) -> Result<(), String> {
             _ => None,
         };
         if let Some(groups) = groups {
-            config.profile = Some(Sample { groups, skip_others: false });
+            config.profile = Some(Sample { groups, skip_others: false, timeline: false });
             return Ok(());
         }
     }

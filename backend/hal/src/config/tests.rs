@@ -55,7 +55,7 @@ fn twins() -> Vec<(&'static str, &'static str, Config)> {
     ];
     #[cfg(feature = "emulated")]
     {
-        let sample = crate::modelled::Sample { groups: Some(16), skip_others: false };
+        let sample = crate::modelled::Sample { groups: Some(16), skip_others: false, timeline: false };
         twins.push(("ROCFIRE_PROFILE", "modelled:16", base().with_profile(sample)));
     }
     #[cfg(not(feature = "emulated"))]
@@ -166,7 +166,7 @@ fn checks_are_lists() {
 #[cfg(feature = "emulated")]
 #[test]
 fn profiles_are_off_whole_or_sampled() {
-    let sample = |groups| Some(crate::modelled::Sample { groups, skip_others: false });
+    let sample = |groups| Some(crate::modelled::Sample { groups, skip_others: false, timeline: false });
     assert_eq!(with("ROCFIRE_PROFILE", "off").profile, None);
     assert_eq!(with("ROCFIRE_PROFILE", "modelled").profile, sample(None));
     assert_eq!(with("ROCFIRE_PROFILE", "modelled:16").profile, sample(Some(16)));
