@@ -175,7 +175,10 @@ impl Bench {
             kernarg: &arguments.0,
         };
         match &self.profiles {
-            Some(profiles) => profiles.borrow_mut().push(self.gpu.profile(kernel, &launch, Sample::default())?),
+            Some(profiles) => {
+                let sample = Sample { timeline: true, ..Sample::default() };
+                profiles.borrow_mut().push(self.gpu.profile(kernel, &launch, sample)?);
+            }
             None => drop(self.gpu.launch(kernel, &launch)?),
         }
         Ok(())

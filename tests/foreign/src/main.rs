@@ -9,6 +9,7 @@ mod family;
 mod findings;
 mod number;
 mod package;
+mod published;
 mod table;
 
 use std::process::ExitCode;
@@ -28,13 +29,16 @@ struct Arguments {
     /// Put the counts of AITER's kernels beside those of our operators instead; `--filter` is for the operator's name and architecture.
     #[arg(long, conflicts_with = "no_checks")]
     against: bool,
+    /// Put the modelled rates of AMD's kernels beside published ones instead; `--filter` is for the operator.
+    #[arg(long, conflicts_with_all = ["no_checks", "against"])]
+    published: bool,
     /// Do not run them under the emulator's checks.
     #[arg(long)]
     no_checks: bool,
     /// Do not download packages.
     #[arg(long)]
     no_install: bool,
-    /// Write `tests/foreign.md`, with `--against` `tests/against.md`.
+    /// Write `tests/foreign.md`, with `--against` `tests/against.md`, with `--published` `tests/published.md`.
     #[arg(long, conflicts_with_all = ["filter", "no_checks"])]
     bless: bool,
 }
@@ -54,11 +58,15 @@ fn main() -> ExitCode {
 fn run(arguments: &Arguments) -> Result<bool, Box<dyn std::error::Error>> {
     let folder = package::folder()?;
     let objects = package::aiter(&folder, !arguments.no_install)?;
-    if arguments.against {
-        let page = against::page(&objects, arguments.filter.as_deref().unwrap_or_default())?;
+    let filter = arguments.filter.as_deref().unwrap_or_default();
+    if arguments.against || arguments.published {
+        let (page, path) = match arguments.against {
+            true => (against::page(&objects, filter)?, concat!(env!("CARGO_MANIFEST_DIR"), "/../against.md")),
+            false => (published::page(&objects, filter)?, concat!(env!("CARGO_MANIFEST_DIR"), "/../published.md")),
+        };
         println!("{page}");
         if arguments.bless {
-            std::fs::write(concat!(env!("CARGO_MANIFEST_DIR"), "/../against.md"), page)?;
+            std::fs::write(path, page)?;
         }
         return Ok(true);
     }
@@ -72,7 +80,6 @@ fn run(arguments: &Arguments) -> Result<bool, Box<dyn std::error::Error>> {
         decoded.refused.len()
     );
     decoded.refused.iter().take(20).for_each(|refused| println!("{refused}"));
-    let filter = arguments.filter.as_deref().unwrap_or_default();
     let mut cases = family::cases(&objects);
     cases.extend(compiled.iter().flat_map(family::triton::cases));
     cases.extend(bundled.iter().flat_map(family::blockwise::cases));

@@ -24,7 +24,7 @@ use crate::{install, verify};
 #[derive(Debug, clap::Args)]
 pub struct Arguments {
     /// An operator, or a code object's file: copy, add, gelu, softmax, gemm, cumulative, arg_max, uniform.
-    #[arg(required_unless_present_any = ["command", "against"])]
+    #[arg(required_unless_present_any = ["command", "against", "published"])]
     what: Option<String>,
     /// The operator's size: 512x512x512 for gemm (M, N, K), rows by columns, or a number of elements.
     size: Option<String>,
@@ -34,8 +34,11 @@ pub struct Arguments {
     /// Count AMD's assembly kernels, of a package that is downloaded for it, and our operators on the same shapes, and write `tests/against.md`.
     #[arg(long, requires = "modelled", conflicts_with_all = ["what", "command"])]
     against: Option<Against>,
-    /// Of `--against`: only operators whose name and architecture hold this text; nothing is written then.
-    #[arg(long, value_name = "TEXT", requires = "against")]
+    /// Put the modelled rates of AMD's kernels beside published ones of cards, and write `tests/published.md`.
+    #[arg(long, requires = "modelled", conflicts_with_all = ["what", "command", "against"])]
+    published: bool,
+    /// Of `--against` and `--published`: only operators whose name and architecture hold this text; nothing is written then.
+    #[arg(long, value_name = "TEXT", requires = "modelled")]
     filter: Option<String>,
     /// Launch the operator once on the device that ROCFIRE_DEVICE names, for somebody else's profiler.
     #[arg(long, conflicts_with_all = ["command", "modelled"])]
@@ -97,7 +100,11 @@ type Outcome<T> = Result<T, Box<dyn std::error::Error>>;
 pub fn run(arguments: &Arguments) -> Outcome<()> {
     if let Some(Against::Aiter) = arguments.against {
         install::ensure(install::Need::Compiler, arguments.no_install)?;
-        return verify::against(arguments.filter.as_deref(), arguments.no_install);
+        return verify::against("--against", arguments.filter.as_deref(), arguments.no_install);
+    }
+    if arguments.published {
+        install::ensure(install::Need::Compiler, arguments.no_install)?;
+        return verify::against("--published", arguments.filter.as_deref(), arguments.no_install);
     }
     let Some(what) = &arguments.what else {
         return timed::run(&arguments.command, &arguments.trace);

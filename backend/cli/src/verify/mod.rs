@@ -202,8 +202,8 @@ fn foreign(arguments: &Arguments) -> bool {
 ///
 /// # Errors
 /// It failed, which it has told.
-pub fn against(filter: Option<&str>, no_install: bool) -> Result<(), Box<dyn std::error::Error>> {
-    let mut words = vec!["run", "--quiet", "--package", "foreign", "--", "--against"];
+pub fn against(table: &str, filter: Option<&str>, no_install: bool) -> Result<(), Box<dyn std::error::Error>> {
+    let mut words = vec!["run", "--quiet", "--package", "foreign", "--", table];
     match filter {
         Some(filter) => words.extend(["--filter", filter]),
         None => words.push("--bless"),

@@ -4,7 +4,7 @@
 //! counted is in the emulator's `MODEL.md`; every figure is a count of all workgroups, none is a time.
 
 mod counts;
-mod ours;
+pub mod ours;
 
 use std::fmt::Write as _;
 
@@ -36,7 +36,10 @@ const CLOSE: f64 = 1.05;
 const NEAR: f64 = 1.15;
 
 /// The code object of a name.
-fn find<'a>(objects: &'a [Object], arch: &str, name: &str) -> Outcome<&'a Object> {
+///
+/// # Errors
+/// The package has none.
+pub fn find<'a>(objects: &'a [Object], arch: &str, name: &str) -> Outcome<&'a Object> {
     let found = objects.iter().find(|object| object.arch == arch && object.name == name);
     found.ok_or_else(|| format!("{arch}/{name} is not in AITER's package").into())
 }

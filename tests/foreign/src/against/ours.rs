@@ -10,6 +10,7 @@ use rocfire_kernels::attention::{
 use rocfire_kernels::cache::{Cache, CacheCodes, CacheLayout, Pages};
 use rocfire_kernels::experts::{RouteParams, Score, route};
 use rocfire_kernels::gemm::{GemmParams, gemm};
+use rocfire_kernels::norm::{NormKind, NormParams, norm};
 use rocfire_kernels::quant::{CodedRows, Format, Preshuffled, PreshuffledRows, ScaleKind, q_matmul_preshuffled};
 
 use crate::number::{Half, Random};
@@ -25,7 +26,7 @@ pub type Launch = Box<dyn FnOnce() -> Outcome<()>>;
 /// # Errors
 /// The library's; a kernel that is launched twice, of which one launch would be counted.
 pub fn counted(arch: &str, prepare: impl FnOnce(&Device) -> Outcome<Launch>) -> Outcome<Vec<Profile>> {
-    let config = Config::from_env()?.with_profile(Sample::default());
+    let config = Config::from_env()?.with_profile(Sample { timeline: true, ..Sample::default() });
     let device = Device::open(DeviceId::emulated(arch)?, config)?;
     let run = prepare(&device)?;
     device.sync()?;
@@ -249,6 +250,31 @@ pub fn product(device: &Device, [m, n, k]: [usize; 3], tiling: usize) -> Outcome
     (params.tiling, params.slice_k) = (Some(tiling), Some(true));
     let device = device.clone();
     Ok(Box::new(move || Ok(gemm(device.stream(), a.view(), b.view(), c.view_mut(), &params)?)))
+}
+
+/// The same with the sum over K in one workgroup.
+pub fn whole_product(device: &Device, [m, n, k]: [usize; 3], tiling: usize) -> Outcome<Launch> {
+    let mut inputs = Inputs::new(device);
+    let (a, b) = (inputs.bf16(&[m, k])?, inputs.bf16(&[n, k])?);
+    let b = b.with_layout(b.layout().swap(0, 1)?)?;
+    let mut c = inputs.output(&[m, n], DType::BF16)?;
+    let mut params = GemmParams::default();
+    (params.tiling, params.slice_k) = (Some(tiling), Some(false));
+    let device = device.clone();
+    Ok(Box::new(move || Ok(gemm(device.stream(), a.view(), b.view(), c.view_mut(), &params)?)))
+}
+
+/// RMSNorm of rows of bf16.
+pub fn rms_norm(device: &Device, [rows, columns]: [usize; 2]) -> Outcome<Launch> {
+    let mut inputs = Inputs::new(device);
+    let (x, weight) = (inputs.bf16(&[rows, columns])?, inputs.bf16(&[columns])?);
+    let mut y = inputs.output(&[rows, columns], DType::BF16)?;
+    let device = device.clone();
+    Ok(Box::new(move || {
+        let mut params = NormParams::new(NormKind::Rms, 1e-6);
+        params.weight = Some(weight.view());
+        Ok(norm(device.stream(), x.view(), &params, y.view_mut(), None)?)
+    }))
 }
 
 /// A product of i8 codes with a scale for each row of A and of B, B laid out beforehand.
