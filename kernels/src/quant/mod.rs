@@ -17,6 +17,7 @@ mod few_along;
 mod few_hopper;
 mod format;
 mod gguf;
+mod gguf_matrix;
 mod preshuffle;
 mod q_matmul;
 mod quantise;

@@ -9,6 +9,7 @@ use super::few_along::{self, AlongKey};
 use super::few_hopper::{self, HopperKey};
 use super::format::{Format, Rounding, ScaleKind};
 use super::gguf::Gguf;
+use super::gguf_matrix;
 use super::q_matmul::QMatmulKey;
 use super::q_matmul::gguf::{self, GgufKey, Way};
 use super::{activations, dequantise, preshuffle, q_matmul, quantise, row_codes, scaled, scales};
@@ -111,7 +112,8 @@ fn product_sources(arch: Arch, x: DType) -> Vec<Row> {
     let mut all: Vec<Row> = grouped_sources(&keys, &few, matrix).collect();
     all.extend(keys.into_iter().map(|key| ("q_matmul", q_matmul::source(key, ""))));
     all.extend(few.into_iter().map(|key| ("q_matmul", few::source(key, ""))));
-    all.extend(gguf_keys(matrix, x).map(|key| ("gguf_matmul_grouped", gguf::source(key, ""))));
+    let of_gguf = gguf_keys(matrix, x).chain(gguf_matrix_keys(arch, x));
+    all.extend(of_gguf.map(|key| ("gguf_matmul_grouped", gguf::source(key, ""))));
     all.extend(Gguf::ALL.map(|kind| {
         let key = GgufKey { input: x, output: x, kind, way: Way::Few, grouping: Grouping::Listed };
         ("gguf_matmul_listed", gguf::source(key, ""))
@@ -130,6 +132,17 @@ fn gguf_keys(matrix: bool, x: DType) -> impl Iterator<Item = GgufKey> {
     let grouping = |turn: usize| [Grouping::Choices, Grouping::Offsets, Grouping::Counts][turn / 2 % 3];
     let keys = Gguf::ALL.into_iter().enumerate();
     keys.map(move |(turn, kind)| GgufKey { input: x, output: x, kind, way: way(turn), grouping: grouping(turn) })
+}
+
+/// Every type of GGUF by codes as operands of the matrix unit, of one row, of a tile and of as many as there are in turn.
+fn gguf_matrix_keys(arch: Arch, x: DType) -> impl Iterator<Item = GgufKey> {
+    let halves = matches!(x, DType::F16 | DType::BF16);
+    let turns = Gguf::ALL.into_iter().chain([Gguf::Q4K, Gguf::Q6K, Gguf::Q8_0]).enumerate().filter(move |_| halves);
+    turns.filter_map(move |(turn, kind)| {
+        let tile = gguf_matrix::Tile::of(arch.info(), kind, [64, 2, 1, 24][turn % 4], [14336, 4096, 1])?;
+        let grouping = [Grouping::Choices, Grouping::Offsets, Grouping::Counts][turn % 3];
+        Some(GgufKey { input: x, output: x, kind, way: Way::Matrix(tile), grouping })
+    })
 }
 
 /// By Hopper's own products: every number of rows, formats and scales in turn.

@@ -357,6 +357,7 @@ pub fn all() -> Vec<Case> {
         causal_conv::cases(),
         selective_scan::cases(),
         delta::cases(),
+        gguf::of_16_bits(),
     ]
     .into_iter()
     .flatten()

@@ -1,17 +1,23 @@
-//! `gguf_matmul_grouped`: groups of rows, each by a matrix in blocks of GGUF. Few rows a group go to `gguf_few.hip`, which reads each line
-//! of blocks once for up to four rows, others to the tiles of `q_matmul.hip`, whose weights `gguf_tiles.h` decodes.
+//! `gguf_matmul_grouped`: groups of rows, each by a matrix in blocks of GGUF. Few rows a group go to `gguf_matrix.hip` where the matrix
+//! unit takes them, the fewest of others to `gguf_few.hip`, which reads each line of blocks once for up to four rows, the rest to the tiles
+//! of `q_matmul.hip`, whose weights `gguf_tiles.h` decodes.
+
+use std::borrow::Cow;
 
 use rocfire_fusion::Epilogue;
 use rocfire_hal::{DType, Error, Source, Stream, View, ViewMut};
 
 use super::grouped::{Apart, GroupedArgs, grid};
-use super::{BLOCK, GGUF_FEW, GGUF_LISTED, GGUF_TILES, QMatmulArgs, QMatmulKey, in_vectors_of_a, source_of};
+use super::{
+    BLOCK, GGUF_FEW, GGUF_LISTED, GGUF_MATRIX, GGUF_TILES, QMatmulArgs, QMatmulKey, in_vectors_of_a, source_of,
+};
 use crate::Result;
 use crate::epilogue::{self, BoundEpilogue};
 use crate::family::{self, BOX_LIMIT, FastDiv, KernelLaunch, Sources, c_type, shape};
 use crate::gemm::{GemmGroups, Grouping, matrix_side};
 use crate::quant::format::Format;
 use crate::quant::gguf::{Gguf, GgufMatrices};
+use crate::quant::gguf_matrix::{ROWS_MAX, Tile};
 
 const OP: &str = "gguf_matmul_grouped";
 /// Rows a group, in the mean, up to which each row is summed by lanes, and rows of all groups that are few in any case.
@@ -36,9 +42,12 @@ const DEEP: usize = 128;
 /// # Types
 /// `a` of f32, f16 or bf16, `c` of the same or f32; every type of GGUF.
 /// # Numerics
-/// A weight is `scale · code + offset` in f32. Up to two rows a group in the mean, or eight in all, it is multiplied as it is,
-/// else rounded once to the type of `a`. Sums in f32, one rounding at the store. By how many rows, and by which others, a row is
-/// multiplied with changes no bit on either side of that bound.
+/// Sums in f32, one rounding at the store. Up to 64 rows a group in the mean, rows of 16 bits that are contiguous and aligned to 16 bytes
+/// are multiplied, where a matrix unit takes them, by codes as they are: the sum over the weights of one scale is multiplied by it, the
+/// sum of `a` there by the offset, in f32; codes enter with up to 1152 added, which is taken from the sum again, so what is within 1152 of
+/// overflow in f32 may become no number. Else, up to two rows a group in the mean, or eight in all, a weight is `scale · code + offset` in
+/// f32, multiplied as it is; of more rows it is rounded once to the type of `a`. By how many rows, and by which others, a row is
+/// multiplied with changes no bit on either side of these bounds.
 /// # Errors
 /// `Shape` for blocks, rows and groups that do not fit; `Unsupported` for another type of `a`.
 /// # Source
@@ -126,7 +135,8 @@ fn multiply(
     let rows = c.shape()[0];
     // An epilogue's outputs need not have the type of the products.
     let output = if epilogue.is_some() { a.dtype() } else { c.dtype() };
-    let way = Way::choose(stream, a.dtype(), [rows, count]);
+    let in_vectors = in_vectors_of_a(&a);
+    let way = Way::choose(stream, a.dtype(), w.kind, [rows, count, n, k], in_vectors);
     let tile = way.tile();
     let told = groups.told(&a, [rows, each], tile[0]);
     let (a_strides, c_strides, strides) = (a.layout().strides(), c.layout().strides(), w.blocks.layout().strides());
@@ -152,7 +162,7 @@ fn multiply(
         k: k as u32,
         slice_k: k as u32,
         scale_kind: 0,
-        a_vector: u32::from(in_vectors_of_a(&a)),
+        a_vector: u32::from(in_vectors),
     };
     let args = GroupedArgs::new(product, &told, each, &Apart { w_group: strides[0], s_group_bytes: 0 });
     let grid = grid(OP, &told, [rows, n], tile)?;
@@ -177,18 +187,27 @@ fn multiply(
 pub(crate) enum Way {
     /// By lanes.
     Few,
+    /// By codes as operands of the matrix unit.
+    Matrix(Tile),
     /// By tiles, on the matrix unit or not, of so many products or values of rows and columns.
     Tiles { matrix: bool, tiles: [usize; 2] },
 }
 
 impl Way {
-    fn choose(stream: &Stream, dtype: DType, [rows, count]: [usize; 2]) -> Way {
-        let mean = rows.div_ceil(count);
+    fn choose(stream: &Stream, dtype: DType, kind: Gguf, [rows, count, n, k]: [usize; 4], in_vectors: bool) -> Way {
+        let (device, mean) = (stream.device(), rows.div_ceil(count));
+        let info = device.arch().info();
+        let matrix = device.config().matrix && matrix_side(info, dtype) != 0;
+        if matrix && dtype != DType::F32 && in_vectors && mean <= ROWS_MAX {
+            // Groups are not alike: one of twice as many rows reads its blocks once too.
+            let wanted = if rows == 1 { 1 } else { (2 * mean).min(ROWS_MAX) };
+            if let Some(tile) = Tile::of(info, kind, wanted, [n, k, count.min(rows)]) {
+                return Way::Matrix(tile);
+            }
+        }
         if rows <= FEW_ROWS || mean <= FEW_MEAN {
             return Way::Few;
         }
-        let device = stream.device();
-        let matrix = device.config().matrix && matrix_side(device.arch().info(), dtype) != 0;
         // Of f32 no more than a low tile's rows of this depth have room in LDS.
         Way::tiles_of(matrix, 2 * mean <= LOW_ROWS || dtype == DType::F32)
     }
@@ -205,6 +224,7 @@ impl Way {
     fn tile(self) -> [usize; 2] {
         match self {
             Way::Few => [FEW_TILE, FEW_COLUMNS],
+            Way::Matrix(tile) => tile.block,
             Way::Tiles { matrix, tiles } => tiles.map(|tiles| tiles * if matrix { 32 } else { 16 }),
         }
     }
@@ -212,6 +232,7 @@ impl Way {
     pub(super) fn threads(self, wave: usize) -> usize {
         match self {
             Way::Few => FEW_BLOCK,
+            Way::Matrix(tile) => tile.waves() * wave,
             Way::Tiles { matrix: true, .. } => 4 * wave,
             Way::Tiles { matrix: false, .. } => BLOCK,
         }
@@ -220,6 +241,7 @@ impl Way {
     fn kernel(self) -> &'static str {
         match self {
             Way::Few => "gguf_few",
+            Way::Matrix(_) => "gguf_matrix",
             Way::Tiles { .. } => "q_matmul",
         }
     }
@@ -263,25 +285,35 @@ pub(crate) fn source(key: GgufKey, epilogue: &str) -> Source {
             let listed = grouping == Grouping::Listed;
             let (text, [rows, columns]) =
                 if listed { (GGUF_LISTED, [1, LISTED_COLUMNS]) } else { (GGUF_FEW, way.tile()) };
-            let numbers = [
-                ("Q_PER", 1),
-                ("Q_LATE", 1),
-                ("Q_ROWS", rows),
-                ("Q_COLUMNS", columns),
-                ("Q_GROUPED", grouping as usize),
-                ("Q_EPILOGUE", usize::from(!epilogue.is_empty())),
-            ]
-            .map(|(name, value)| (name, value.to_string()));
-            let types = [
-                gguf,
-                ("Q_IN", c_type(input)),
-                ("Q_OUT", c_type(output)),
-                ("Q_WORD", c_type(DType::U8)),
-                ("Q_FORMAT", Format::I8.number()),
-            ];
-            let defines: Vec<(&str, &str)> =
-                types.into_iter().chain(numbers.iter().map(|(name, value)| (*name, value.as_str()))).collect();
-            Source::new("gguf_few", epilogue::in_front(epilogue, text), &defines)
+            let numbers = [("Q_ROWS", rows), ("Q_COLUMNS", columns)];
+            source_of_few(key, ("gguf_few", epilogue::in_front(epilogue, text)), &numbers, !epilogue.is_empty())
+        }
+        Way::Matrix(tile) => {
+            let text = ("gguf_matrix", epilogue::in_front(epilogue, GGUF_MATRIX));
+            source_of_few(key, text, &tile.defines(), !epilogue.is_empty())
         }
     }
+}
+
+/// The same of a kernel of few rows.
+fn source_of_few(
+    key: GgufKey,
+    (name, text): (&'static str, Cow<'static, str>),
+    numbers: &[(&'static str, usize)],
+    has_epilogue: bool,
+) -> Source {
+    let of_all =
+        [("Q_PER", 1), ("Q_LATE", 1), ("Q_GROUPED", key.grouping as usize), ("Q_EPILOGUE", usize::from(has_epilogue))];
+    let numbers: Vec<(&str, String)> =
+        of_all.iter().chain(numbers).map(|&(name, value)| (name, value.to_string())).collect();
+    let types = [
+        ("Q_GGUF", key.kind.device_name()),
+        ("Q_IN", c_type(key.input)),
+        ("Q_OUT", c_type(key.output)),
+        ("Q_WORD", c_type(DType::U8)),
+        ("Q_FORMAT", Format::I8.number()),
+    ];
+    let defines: Vec<(&str, &str)> =
+        types.into_iter().chain(numbers.iter().map(|(name, value)| (*name, value.as_str()))).collect();
+    Source::new(name, text, &defines)
 }

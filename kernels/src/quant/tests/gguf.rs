@@ -21,12 +21,13 @@ fn blocks(device: &Device, [count, n, k]: [usize; 3], scale: impl Fn(usize) -> O
 fn a_row_has_the_bits_that_it_would_have_among_others() {
     let device = device();
     let (n, k) = (40, 192);
-    for dtype in [DType::BF16, DType::F16, DType::F32] {
+    // Rows of 16 bits that are no vectors go where those of f32 go.
+    for (dtype, lie) in [(DType::BF16, Lie::Sparse), (DType::F16, Lie::Swapped), (DType::F32, Lie::Plain)] {
         let blocks = blocks(&device, [3, n, k], |_| None);
         let w = GgufMatrices { blocks: blocks.view(), kind: Gguf::Q8_0 };
         let all = values(180, k);
         let product = |rows: std::ops::Range<usize>, ends: [i32; 2]| {
-            let a = tensor(&device, &[rows.len(), k], dtype, &all[rows.start * k..rows.end * k], Lie::Plain);
+            let a = tensor(&device, &[rows.len(), k], dtype, &all[rows.start * k..rows.end * k], lie);
             let mut c = Tensor::empty(&device, &[rows.len(), n], dtype).unwrap();
             let offsets = counted(&device, &[0, ends[0], ends[1], rows.len() as i32]);
             let groups = GemmGroups::Offsets(offsets.view());
@@ -43,11 +44,64 @@ fn a_row_has_the_bits_that_it_would_have_among_others() {
     }
 }
 
+/// Blocks of any bytes for a line of each of `n` columns, with scales of 1/64 where the type has them.
+fn any_blocks(device: &Device, kind: Gguf, [n, in_line]: [usize; 2]) -> Tensor {
+    let scales: &[usize] = match kind {
+        Gguf::Q4_0 | Gguf::Q5_0 | Gguf::Q8_0 => &[0],
+        Gguf::Q4_1 | Gguf::Q5_1 | Gguf::Q4K | Gguf::Q5K => &[0, 2],
+        Gguf::Q2K => &[80, 82],
+        Gguf::Q3K => &[108],
+        Gguf::Q6K => &[208],
+    };
+    let block = |number: usize| {
+        let mut block: Vec<u8> = (0..kind.bytes()).map(|i| (number * 37 + i * (i + 11)) as u8).collect();
+        for &at in scales {
+            block[at..at + 2].copy_from_slice(&f16::from_f32(1.0 / 64.0).to_le_bytes());
+        }
+        block
+    };
+    let bytes: Vec<u8> = (0..n * in_line).flat_map(block).collect();
+    upload(device, &[1, n, in_line * kind.bytes()], DType::U8, &bytes)
+}
+
+#[test]
+fn a_row_of_few_has_the_bits_that_it_would_have_alone() {
+    let device = device();
+    for (dtype, kind, n, in_line) in [
+        (DType::BF16, Gguf::Q4K, 40, 5),
+        (DType::F16, Gguf::Q6K, 33, 3),
+        (DType::BF16, Gguf::Q8_0, 40, 9),
+        (DType::F16, Gguf::Q4_1, 17, 7),
+    ] {
+        let k = in_line * kind.weights();
+        let blocks = any_blocks(&device, kind, [n, in_line]);
+        let w = GgufMatrices { blocks: blocks.view(), kind };
+        let all = values(64, k);
+        let product = |rows: std::ops::Range<usize>| {
+            let a = tensor(&device, &[rows.len(), k], dtype, &all[rows.start * k..rows.end * k], Lie::Plain);
+            let mut c = Tensor::empty(&device, &[rows.len(), n], dtype).unwrap();
+            let offsets = counted(&device, &[0, rows.len() as i32]);
+            let groups = GemmGroups::Offsets(offsets.view());
+            gguf_matmul_grouped(device.stream(), a.view(), &w, &groups, c.view_mut()).unwrap();
+            c.to_bytes().unwrap()
+        };
+        let many = product(0..64);
+        for rows in [21..22, 20..23, 13..22, 5..35] {
+            let row_bytes = n * dtype.size_bytes();
+            assert_eq!(
+                product(rows.clone())[..],
+                many[rows.start * row_bytes..rows.end * row_bytes],
+                "{kind:?} {rows:?}"
+            );
+        }
+    }
+}
+
 #[test]
 fn what_is_no_number_spoils_its_row_or_its_column_of_one_group() {
     let device = device();
     let (n, k, in_line) = (20, 64, 2);
-    // By lanes, and by tiles, whose last round K does not fill.
+    // By codes as operands or, where there is no unit or of f32, by lanes and by tiles, whose last round K does not fill.
     for (dtype, rows) in [(DType::BF16, 5), (DType::F32, 5), (DType::F16, 15), (DType::F32, 15)] {
         // The second group's column 5.
         let spoilt = (n + 5) * in_line + 1;
@@ -92,7 +146,7 @@ fn an_epilogue_is_what_becomes_of_a_product() {
     let device = device();
     let stream = device.stream();
     let (n, k) = (48, 96);
-    // By lanes and by tiles.
+    // By codes as operands or, of f32, by lanes and by tiles.
     for (dtype, places) in [(DType::BF16, 7), (DType::F32, 7), (DType::BF16, 20), (DType::F32, 20)] {
         let blocks = blocks(&device, [3, n, k], |_| None);
         let w = GgufMatrices { blocks: blocks.view(), kind: Gguf::Q8_0 };
