@@ -106,9 +106,10 @@ fn mixtures_in_blocks_of_gguf_take_what_waits_of_both_handles() -> Result<()> {
                 let by_token = list(&expert_of, second)?.reshape((tokens, chosen))?;
                 let indexed = weights.indexed_moe_forward(&x.unsqueeze(1)?, &by_token)?;
                 let want = mixture(&x, &weights, expert_of)?;
-                // Activations of 16 bits, and those of 8.
+                // Activations of 16 bits, and those of 8: of steps of up to 1.8 / 127, whose error is 0.004 in the mean square, 256 by
+                // weights of 0.25 come to 0.016; six times that.
                 same(&what, &own, &want, if is_prefill { 1e-2 } else { 1e-4 });
-                same(&what, &indexed.reshape((choices, outputs))?, &want, 5e-2);
+                same(&what, &indexed.reshape((choices, outputs))?, &want, 0.1);
                 Ok([own, indexed])
             };
             let (once, again) = (run(&a, &b)?, run(&b, &a)?);

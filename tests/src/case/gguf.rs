@@ -101,24 +101,27 @@ pub fn cases() -> Vec<Case> {
     cases
 }
 
-/// Of few rows of 16 bits, which the matrix unit takes: every type by one row, a few, a prime, a tile and one more, 64, with groups of none,
+/// Types of A and C, rows of each group, columns and K, blocks, how groups are told.
+type Of16Bits = ([DType; 2], &'static [usize], [usize; 2], Gguf, By);
+
+/// Of few rows of 16 bits, which the matrix unit takes: every type by one row, a few, a prime, a tile and one more, 32, with groups of none,
 /// columns that end inside of a tile, one block and several along K; and tiles of such rows.
 pub fn of_16_bits() -> Vec<Case> {
     use DType::{BF16, F16, F32};
     use Gguf::{Q2K, Q3K, Q4_0, Q4_1, Q4K, Q5_0, Q5_1, Q5K, Q6K, Q8_0};
-    let few: [([DType; 2], &'static [usize], [usize; 2], Gguf, By); 26] = [
+    let few: [Of16Bits; 26] = [
         ([BF16, BF16], &[1], [33, 32], Q4_0, By::Offsets),
         ([F16, F16], &[2, 0, 17], [17, 320], Q4_0, By::Choices(2)),
         ([BF16, BF16], &[0, 7, 2], [35, 160], Q4_1, By::Choices(3)),
         ([F16, F16], &[1], [65, 96], Q4_1, By::Counts),
         ([BF16, BF16], &[17], [31, 192], Q5_0, By::Offsets),
         ([F16, F16], &[7, 1], [66, 32], Q5_0, By::Choices(1)),
-        ([BF16, BF16], &[64], [33, 96], Q5_1, By::Counts),
+        ([BF16, BF16], &[32], [33, 96], Q5_1, By::Counts),
         ([F16, F16], &[2], [40, 352], Q5_1, By::Offsets),
         ([BF16, BF16], &[1], [70, 1056], Q8_0, By::Offsets),
         ([BF16, F32], &[7, 0, 2], [33, 32], Q8_0, By::Choices(2)),
         ([BF16, BF16], &[17, 1], [47, 160], Q8_0, By::Counts),
-        ([F16, F16], &[64], [34, 128], Q8_0, By::Offsets),
+        ([F16, F16], &[32], [34, 128], Q8_0, By::Offsets),
         ([F16, F16], &[2, 1], [97, 288], Q8_0, By::Choices(4)),
         ([BF16, BF16], &[2], [33, 512], Q2K, By::Choices(1)),
         ([F16, F16], &[17], [18, 256], Q2K, By::Offsets),
@@ -126,15 +129,15 @@ pub fn of_16_bits() -> Vec<Case> {
         ([F16, F16], &[1], [66, 1280], Q3K, By::Offsets),
         ([BF16, BF16], &[1], [70, 1280], Q4K, By::Offsets),
         ([BF16, F32], &[2, 0, 0, 7], [35, 256], Q4K, By::Choices(2)),
-        ([BF16, BF16], &[64, 3], [33, 512], Q4K, By::Offsets),
+        ([BF16, BF16], &[32, 3], [33, 512], Q4K, By::Offsets),
         ([F16, F16], &[17, 1], [47, 768], Q4K, By::Choices(3)),
         ([BF16, BF16], &[17], [33, 256], Q5K, By::Counts),
         ([F16, F16], &[7], [34, 768], Q5K, By::Choices(7)),
         ([BF16, BF16], &[2, 1], [66, 1024], Q6K, By::Choices(2)),
-        ([BF16, F32], &[64], [33, 256], Q6K, By::Offsets),
+        ([BF16, F32], &[32], [33, 256], Q6K, By::Offsets),
         ([F16, F16], &[1, 0, 17], [40, 512], Q6K, By::Counts),
     ];
-    let tiles: [([DType; 2], &'static [usize], [usize; 2], Gguf, By); 6] = [
+    let tiles: [Of16Bits; 6] = [
         ([F16, F16], &[66, 70], [33, 256], Q4K, By::Offsets),
         ([BF16, BF16], &[131], [34, 256], Q6K, By::Offsets),
         ([F16, F32], &[60, 71], [17, 96], Q8_0, By::Choices(2)),

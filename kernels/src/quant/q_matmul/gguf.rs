@@ -42,7 +42,7 @@ const DEEP: usize = 128;
 /// # Types
 /// `a` of f32, f16 or bf16, `c` of the same or f32; every type of GGUF.
 /// # Numerics
-/// Sums in f32, one rounding at the store. Up to 64 rows a group in the mean, rows of 16 bits that are contiguous and aligned to 16 bytes
+/// Sums in f32, one rounding at the store. Up to 32 rows a group in the mean, rows of 16 bits that are contiguous and aligned to 16 bytes
 /// are multiplied, where a matrix unit takes them, by codes as they are: the sum over the weights of one scale is multiplied by it, the
 /// sum of `a` there by the offset, in f32; codes enter with up to 1152 added, which is taken from the sum again, so what is within 1152 of
 /// overflow in f32 may become no number. Else, up to two rows a group in the mean, or eight in all, a weight is `scale · code + offset` in
