@@ -145,6 +145,7 @@ const SUBJECTS: &[Subject] = &[
     },
     always("experts Q4_K 64x8 of 128 2048x768", |d| gguf::experts(d, 64)),
     sampled("experts Q4_K 8x8 of 128 2048x768", |d| gguf::experts(d, 8)),
+    sampled("experts Q4_K 1024x8 of 128 2048x768", |d| gguf::experts(d, 1024)),
 ];
 
 /// What misses a limit. A part that is empty says nothing of that.
@@ -159,9 +160,9 @@ const KNOWN: &[Known] = &[
     (
         "paged",
         "paged decode",
-        "gfx1100",
+        "",
         Limit::Conflicts,
-        "none with lanes in order, as is published for stores; taken out of order, 2.2%: of results, whose eight channels a lane stores in two accesses",
+        "of results alone, which a wave stores once for the sum over waves: two lanes each meet",
     ),
     (
         "paged",
@@ -255,18 +256,11 @@ const KNOWN: &[Known] = &[
         "none with lanes in order, as is published for stores; taken out of order, columns further apart meet than those that pieces of LDS are exchanged for",
     ),
     (
-        "gguf_few",
+        "gguf_matrix",
         "experts Q4_K",
-        "",
-        Limit::Segments,
-        "a lane reads a quarter of a block in accesses of 16 bytes; those for the block's other quarters, which are under way with them, have the rest of their segments",
-    ),
-    (
-        "gguf_few",
-        "experts Q4_K",
-        "",
+        "gfx1100",
         Limit::Conflicts,
-        "none with lanes in order, as is published; taken out of order, lanes meet that pieces of rows are not exchanged for",
+        "of sums alone, which are read once at the end: with one column a lane, those of two waves side by side lie whole turns of the banks apart",
     ),
 ];
 
