@@ -64,6 +64,7 @@ fn attention_is_right_and_theirs_where_it_applies() {
         let expected = [
             "1x2/1x256x256 · 128/128",
             "1x2/2x300x37 · 128/128",
+            "1x64/8x150x101 · 128/128 BSHD",
             "1x8/2x290x290 · 128/128 causal",
             "2x3/1x257x259 · 128/128 causal BSHD",
             "2x4/2x173x201 · 128/128 BSHD",
