@@ -63,6 +63,27 @@ fn attention_takes_tensors_of_both_handles() -> Result<()> {
     Ok(())
 }
 
+/// More queries than the smaller Q tile has, of as many heads as the larger one is taken for.
+#[test]
+fn attention_of_many_queries_takes_what_waits_of_both_handles() -> Result<()> {
+    let [a, b] = two();
+    let attention = |q: &Device, k: &Device, dtype: DType| -> Result<Tensor> {
+        let make = |device: &Device, seed| -> Result<Tensor> {
+            (Inputs::new(device, seed).make(&[1, 130, 64, 128], DType::F32)? * 0.5)?
+                .to_dtype(DType::BF16)?
+                .to_dtype(dtype)
+        };
+        flash_attn(&make(q, 1)?, &make(k, 2)?, &make(k, 3)?, 0.125, true)?.to_dtype(DType::F32)
+    };
+    let once = attention(&a, &b, DType::BF16)?;
+    same("many queries", &once, &attention(&Device::Cpu, &Device::Cpu, DType::F32)?, 1e-2);
+    let bits = |x: &Tensor| -> Result<Vec<u32>> {
+        Ok(x.flatten_all()?.to_vec1::<f32>()?.iter().map(|number| number.to_bits()).collect())
+    };
+    assert_eq!(bits(&once)?, bits(&attention(&b, &a, DType::BF16)?)?, "the other way round");
+    Ok(())
+}
+
 /// Columns and outputs of each of so many experts, and experts of a token.
 const MIXTURE: [usize; 4] = [256, 33, 3, 2];
 

@@ -54,19 +54,25 @@ fn experts_in_blocks_are_those_of_what_the_blocks_stand_for() {
         let coded = GgufExperts { gate, up, down, activation: Activation::Silu };
         let [gate, up, down] = [of_gate, of_up, of_down].map(Param::from_tensor);
         let plain = Experts { gate, up, down, activation: Activation::Silu };
-        // By lanes and by tiles, with choices of no expert.
-        for rows in [1, 13] {
+        // By lanes and by tiles, in 16 bits by codes as operands, with choices of no expert; of numbers that an operator has just made.
+        for (rows, dtype, near) in
+            [(1, DType::F32, 2e-5), (13, DType::F32, 2e-5), (1, DType::F16, 4e-3), (13, DType::F16, 4e-3)]
+        {
             let chosen: Vec<i64> = (0..2 * rows as i64).map(|at| [3, 1, 0, -1, 2][at as usize % 5]).collect();
             let chosen = || Tensor::<2, Int>::from_data(TensorData::new(chosen.clone(), [rows, 2]), &device);
             let (x, shares) =
                 (numbers([rows, model], 4, DType::F32, &device), numbers([rows, 2], 5, DType::F32, &device));
+            let x = x.cast(dtype).mul_scalar(0.75).cast(DType::F32);
             let theirs = plain.forward(x.clone(), chosen(), shares.clone()).into_data();
-            let ours = coded.forward(x, chosen(), shares).into_data();
+            let ours = || coded.forward(x.clone().cast(dtype), chosen(), shares.clone().cast(dtype)).into_data();
+            let again = ours();
+            let ours = ours();
+            ours.assert_eq(&again, true);
             let values = |data: &TensorData| data.clone().convert::<f64>().try_into_vec::<f64>().unwrap();
             let (ours, theirs) = (values(&ours), values(&theirs));
-            let bound = 2e-5 * theirs.iter().fold(1.0_f64, |most, x| most.max(x.abs()));
+            let bound = near * theirs.iter().fold(1.0_f64, |most, x| most.max(x.abs()));
             for (at, (a, b)) in ours.iter().zip(&theirs).enumerate() {
-                assert!((a - b).abs() <= bound, "{kind:?}, {rows} rows, element {at}: {a} and {b}");
+                assert!((a - b).abs() <= bound, "{kind:?}, {rows} rows of {dtype:?}, element {at}: {a} and {b}");
             }
             assert!(theirs.iter().any(|x| x.abs() > 0.01));
         }

@@ -157,6 +157,32 @@ fn heads_that_share_keys_are_as_if_the_keys_were_repeated() {
     }
 }
 
+/// More queries than the smaller Q tile has, of as many heads as the larger one is taken for, that an operator has just made.
+#[test]
+fn many_queries_are_attended_as_by_the_cpu() {
+    fn attended<B: Backend>(dtype: DType, device: &B::Device) -> TensorData {
+        let made = |seed| {
+            let x = B::float_cast(f32s::<B>(&[1, 64, 130, 128], seed, device), DType::BF16.into());
+            B::float_cast(B::float_mul_scalar(x, 0.5.into()), dtype.into())
+        };
+        let options = AttentionModuleOptions { is_causal: true, ..AttentionModuleOptions::default() };
+        let y = B::attention(made(1), made(2), made(3), None, None, options);
+        float::<B>(B::float_cast(y, DType::F32.into()))
+    }
+    let theirs = [attended::<Flex>(DType::F32, &FlexDevice)];
+    let device = crate::check::device();
+    let eager = [attended::<Rocm>(DType::BF16, &device)];
+    compare("eager", &eager, &theirs, crate::check::rounding(DType::BF16));
+    compare(
+        "eager again",
+        &[attended::<Rocm>(DType::BF16, &device)],
+        &eager,
+        Tolerance { absolute: 0.0, relative: 0.0 },
+    );
+    let fused = attended::<Fused>(DType::BF16, &crate::check::device());
+    compare("fused", &[fused], &theirs, crate::check::rounding(DType::BF16));
+}
+
 #[test]
 fn a_head_size_that_the_kernel_does_not_have_is_named() {
     let device = &crate::check::device();

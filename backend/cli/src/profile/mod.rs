@@ -38,7 +38,7 @@ pub struct Arguments {
     #[arg(long, requires = "modelled", conflicts_with_all = ["what", "command", "against"])]
     published: bool,
     /// Of `--against` and `--published`: only operators whose name and architecture hold this text; nothing is written then.
-    #[arg(long, value_name = "TEXT", requires = "modelled")]
+    #[arg(long, value_name = "TEXT", requires = "modelled", conflicts_with_all = ["what", "command"])]
     filter: Option<String>,
     /// Launch the operator once on the device that ROCFIRE_DEVICE names, for somebody else's profiler.
     #[arg(long, conflicts_with_all = ["command", "modelled"])]

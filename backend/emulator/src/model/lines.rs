@@ -2,6 +2,8 @@
 
 use std::collections::BTreeMap;
 
+use rocfire_arch::Unit;
+
 use crate::wave::LANES;
 
 /// How many aligned pieces of `piece` bytes, a power of two, the lanes' `bytes` bytes each lie in.
@@ -11,8 +13,20 @@ pub(crate) fn pieces(piece: u64, lanes: u64, bytes: u32, addresses: &[u64; LANES
     count as u32
 }
 
+/// Clocks of the address and cache pipeline for an access of a wave that touches so many lines of L1 and asks for so many bytes.
+pub(crate) fn clocks(unit: &Unit, wave_size: u32, lines: u32, requested: u64) -> u64 {
+    let turns = wave_size.div_ceil(unit.simd_lanes);
+    u64::from(turns.max(lines)).max(requested.div_ceil(u64::from(unit.l1_bytes_per_clock)))
+}
+
 /// Puts the numbers of those pieces, sorted and each once, at the start of `found`; an access is narrower than a piece.
-fn collect(piece: u64, lanes: u64, bytes: u32, addresses: &[u64; LANES], found: &mut [u64; 2 * LANES]) -> usize {
+pub(crate) fn collect(
+    piece: u64,
+    lanes: u64,
+    bytes: u32,
+    addresses: &[u64; LANES],
+    found: &mut [u64; 2 * LANES],
+) -> usize {
     let shift = piece.trailing_zeros();
     let mut count = 0;
     let mut sorted = true;

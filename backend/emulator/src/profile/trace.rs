@@ -17,10 +17,10 @@ use crate::instrument::uses::{Named, named};
 use crate::instrument::{At, Event, EventKind, Instrument, Late, MemorySpace, Observer, Registers, Verdict};
 use crate::model::latency::{self, Distance};
 use crate::model::timeline::{self, Executed, Group, Kind, Simulated, Step};
-use crate::model::{banks, issue};
+use crate::model::{banks, issue, lines};
 use crate::program::Program;
 use crate::step::MicroOp;
-use crate::wave::Wave;
+use crate::wave::{LANES, Wave};
 
 use super::{Profile, Sample};
 
@@ -226,17 +226,13 @@ impl Following {
 
     /// Clocks of the address pipeline, and lines that L1 does not have or that are written.
     fn memory(&mut self, event: &Event) -> (u64, u64) {
-        let line_bytes = u64::from(self.unit.l1_line_bytes);
-        let last = |address: u64| (address + u64::from(event.bytes) - 1) / line_bytes;
-        let mut lines: Vec<u64> =
-            event.lane_addresses().flat_map(|(_, address)| address / line_bytes..=last(address)).collect();
-        lines.sort_unstable();
-        lines.dedup();
+        let mut found = [0; 2 * LANES];
+        let count =
+            lines::collect(u64::from(self.unit.l1_line_bytes), event.lanes, event.bytes, &event.addresses, &mut found);
         let requested = u64::from(event.lanes.count_ones()) * u64::from(event.bytes);
-        let turns = u64::from(self.wave_size.div_ceil(self.unit.simd_lanes));
-        let clocks = turns.max(lines.len() as u64).max(requested.div_ceil(u64::from(self.unit.l1_bytes_per_clock)));
+        let clocks = lines::clocks(&self.unit, self.wave_size, count as u32, requested);
         let is_read = matches!(event.kind, EventKind::Load | EventKind::ToLds);
-        let missed = lines.iter().filter(|&&line| !is_read || !self.has(line)).count();
+        let missed = found[..count].iter().filter(|&&line| !is_read || !self.has(line)).count();
         (clocks, missed as u64)
     }
 

@@ -26,7 +26,7 @@ const FEW_ROWS: usize = 8;
 /// Rows of a group that read a weight once, columns and threads of a workgroup of that kernel: `Q_ROWS`, `Q_COLUMNS`.
 const FEW_TILE: usize = 4;
 const FEW_COLUMNS: usize = 16;
-const FEW_BLOCK: usize = 256;
+pub(super) const FEW_BLOCK: usize = 256;
 /// `Q_COLUMNS` of a list's rows: an output of a workgroup's 32 lanes each, as few rows leave a card idle otherwise.
 pub(super) const LISTED_COLUMNS: usize = FEW_BLOCK / 32;
 /// Rows a group, twice the mean, up to which tiles are low.
@@ -229,7 +229,7 @@ impl Way {
         }
     }
 
-    pub(super) fn threads(self, wave: usize) -> usize {
+    fn threads(self, wave: usize) -> usize {
         match self {
             Way::Few => FEW_BLOCK,
             Way::Matrix(tile) => tile.waves() * wave,

@@ -3,7 +3,7 @@
 
 use rocfire_hal::{DType, Error, Stream, View, ViewMut};
 
-use super::gguf::{GgufKey, LISTED_COLUMNS, Way, source};
+use super::gguf::{FEW_BLOCK, GgufKey, LISTED_COLUMNS, Way, source};
 use super::grouped::{Apart, GroupedArgs};
 use super::{QMatmulArgs, in_vectors_of_a};
 use crate::Result;
@@ -88,7 +88,7 @@ pub fn gguf_matmul_listed(
         };
         let args = GroupedArgs::new(product, &told, 0, &Apart { w_group: strides[0], s_group_bytes: 0 });
         let grid = [n.div_ceil(LISTED_COLUMNS), told.row_tiles, 1];
-        let launch = KernelLaunch::new(stream, &source, (OP, "gguf_few"), grid, [Way::Few.threads(0), 1, 1]);
+        let launch = KernelLaunch::new(stream, &source, (OP, "gguf_few"), grid, [FEW_BLOCK, 1, 1]);
         // SAFETY:
         // - `GroupedArgs` is the twin of the kernel's struct, sizes asserted on both sides. An entry's choice and matrix are compared with
         //   the rows of C, for all of which A has rows, and the factors, and with the matrices. It reads lists at entries below `row_tiles`,

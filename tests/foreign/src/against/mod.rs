@@ -165,7 +165,7 @@ fn products(objects: &[Object], arch: &'static str) -> Outcome<Vec<Pair>> {
         let [m, n, k] = size;
         Ok(Pair { name: format!("product {name} {m}x{n}x{k}"), arch, most: CLOSE, amd, ours })
     };
-    let bf16 = Box::new(move |device: &Device| ours::product(device, few, TILING_OF_64));
+    let bf16 = Box::new(move |device: &Device| ours::product(device, few, TILING_OF_64, true));
     let coded = match arch {
         "gfx942" => product(
             "i8 by token",

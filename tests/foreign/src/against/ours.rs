@@ -240,26 +240,14 @@ pub fn latent(device: &Device, contexts: &[usize], heads: usize) -> Outcome<Laun
     }))
 }
 
-/// A bf16 product with B in rows along K, by the tiling of this number, the sum over K by several workgroups.
-pub fn product(device: &Device, [m, n, k]: [usize; 3], tiling: usize) -> Outcome<Launch> {
+/// A bf16 product with B in rows along K, by the tiling of this number, the sum over K by several workgroups if `sliced`.
+pub fn product(device: &Device, [m, n, k]: [usize; 3], tiling: usize, sliced: bool) -> Outcome<Launch> {
     let mut inputs = Inputs::new(device);
     let (a, b) = (inputs.bf16(&[m, k])?, inputs.bf16(&[n, k])?);
     let b = b.with_layout(b.layout().swap(0, 1)?)?;
     let mut c = inputs.output(&[m, n], DType::BF16)?;
     let mut params = GemmParams::default();
-    (params.tiling, params.slice_k) = (Some(tiling), Some(true));
-    let device = device.clone();
-    Ok(Box::new(move || Ok(gemm(device.stream(), a.view(), b.view(), c.view_mut(), &params)?)))
-}
-
-/// The same with the sum over K in one workgroup.
-pub fn whole_product(device: &Device, [m, n, k]: [usize; 3], tiling: usize) -> Outcome<Launch> {
-    let mut inputs = Inputs::new(device);
-    let (a, b) = (inputs.bf16(&[m, k])?, inputs.bf16(&[n, k])?);
-    let b = b.with_layout(b.layout().swap(0, 1)?)?;
-    let mut c = inputs.output(&[m, n], DType::BF16)?;
-    let mut params = GemmParams::default();
-    (params.tiling, params.slice_k) = (Some(tiling), Some(false));
+    (params.tiling, params.slice_k) = (Some(tiling), Some(sliced));
     let device = device.clone();
     Ok(Box::new(move || Ok(gemm(device.stream(), a.view(), b.view(), c.view_mut(), &params)?)))
 }
