@@ -31,7 +31,7 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use clap::Parser;
-use rocfire_hal::{Device, DeviceId, DriverKind};
+use rocfire_hal::{Config, Device, DeviceId, DriverKind, Generic};
 
 use op::{Error, Make, Op};
 use record::{Record, Row};
@@ -73,7 +73,8 @@ fn main() -> Result<(), Error> {
         );
         return Ok(());
     }
-    let device = Device::get(id)?;
+    // No kernel that only stands in for another is timed.
+    let device = Device::open(id, Config::from_env()?.with_generic(Generic::Never))?;
     let ours = Device::open(id, device.config().clone().with_vendor(false))?;
     let filter = arguments.filter.unwrap_or_default();
     let info = device.info();

@@ -5,7 +5,7 @@
 
 use std::sync::{Arc, Mutex, OnceLock, PoisonError, RwLock};
 
-use rocfire_hal::{Device, Function, Stream};
+use rocfire_hal::{Device, Function, Generic, Stream};
 use rustc_hash::FxHashMap;
 
 use crate::block;
@@ -168,6 +168,36 @@ impl Prepared {
         let source = render::source(&self.graph, &self.plan, schedule, wide, 1);
         let function = self.device.function(&source, render::ENTRY)?;
         Ok(slot.get_or_init(|| function))
+    }
+
+    /// Whether [`Schedule::Group`] runs rows now in the place of another schedule.
+    ///
+    /// # Errors
+    /// [`Error::Hal`].
+    pub(crate) fn has_stand_in(&self, schedule: Schedule, wide: bool) -> Result<bool> {
+        if schedule == Schedule::Group {
+            return Ok(false);
+        }
+        Ok(match self.device.generic() {
+            Generic::Never => false,
+            Generic::Always => true,
+            // A recording keeps for ever what it once has.
+            Generic::First => !self.is_at_hand(schedule, wide)? && !self.device.is_capturing(),
+        })
+    }
+
+    /// Whether the kernel of a schedule is at hand. If not, it is compiled behind what launches wait for.
+    ///
+    /// # Errors
+    /// [`Error::Hal`].
+    fn is_at_hand(&self, schedule: Schedule, wide: bool) -> Result<bool> {
+        let slot = &self.functions[schedule as usize][usize::from(wide)];
+        if let Some(function) = slot.get() {
+            return Ok(function.has_come());
+        }
+        let source = render::source(&self.graph, &self.plan, schedule, wide, 1);
+        let function = self.device.function_behind(&source, render::ENTRY)?;
+        Ok(slot.get_or_init(|| function).has_come())
     }
 
     /// The kernel of a schedule for `members` joined launches, compiled or loaded at its first use.

@@ -239,6 +239,8 @@ pub(crate) struct Shot {
     grid: [u32; 3],
     block: [u32; 3],
     partials: Option<(u64, u64)>,
+    /// Whether another schedule takes its place soon: it is not remembered, nor joined with others.
+    stands_in: bool,
 }
 
 impl<'a> Call<'a> {
@@ -327,7 +329,19 @@ impl<'a> Call<'a> {
         let group = Held { schedule: Schedule::Group, threads: THREADS, width: QUAD };
         let Held { schedule, threads, width } = held.unwrap_or(group);
         let shot = Shot { block: [threads as u32, 1, 1], ..group_shot(schedule, space.step) };
-        self.launch(geometry, &space, width, &shot).map(launched)
+        self.row_launch(geometry, &space, width, &shot).map(launched)
+    }
+
+    /// Launches a schedule of rows, or [`Schedule::Group`], which takes rows of any length, as long as that stands in for it.
+    fn row_launch(&self, geometry: &Geometry, space: &Space, width: usize, shot: &Shot) -> Result<()> {
+        let (rows, extent) = (space.items, geometry.extents[0]);
+        let stands_in = extent > 0 && self.prepared.has_stand_in(shot.schedule, is_wide(geometry, space))?;
+        if !stands_in {
+            return self.launch(geometry, space, width, shot);
+        }
+        let space = group_space(rows, extent);
+        let shot = Shot { stands_in, ..group_shot(Schedule::Group, space.step) };
+        self.launch(geometry, &space, QUAD, &shot)
     }
 
     /// Whether the graph can run in stages with these tensors.
@@ -361,7 +375,7 @@ impl<'a> Call<'a> {
             first: extent,
             second: None,
         };
-        self.launch(geometry, &space, width, &group_shot(render::wave_schedule(turns, packed), groups))
+        self.row_launch(geometry, &space, width, &group_shot(render::wave_schedule(turns, packed), groups))
     }
 
     /// Whether [`COLUMN_ROWS`] neighbouring rows can be read in one access.
@@ -393,8 +407,7 @@ impl<'a> Call<'a> {
             first: extent,
             ..Space::default()
         };
-        let shot =
-            Shot { schedule, grid: [groups as u32, 1, 1], block: [lanes as u32, waves as u32, 1], partials: None };
+        let shot = Shot { block: [lanes as u32, waves as u32, 1], ..group_shot(schedule, groups) };
         self.launch(geometry, &space, QUAD, &shot)
     }
 
@@ -416,10 +429,9 @@ impl<'a> Call<'a> {
         let space =
             Space { items: rows, step: groups * lanes * each, lanes_log2: parts.ilog2(), ..group_space(rows, extent) };
         let first = Shot {
-            schedule,
             grid: [totals as u32, groups as u32, 1],
             block: [lanes as u32, SPLIT_COLUMN_WAVES as u32, 1],
-            partials: None,
+            ..group_shot(schedule, totals)
         };
         self.split_into(geometry, &space, totals, first)
     }
@@ -434,12 +446,7 @@ impl<'a> Call<'a> {
         }
         let totals = chunks.div_ceil(turns);
         let space = Space { turns, ..group_space(rows, extent) };
-        let first = Shot {
-            schedule: Schedule::Split,
-            grid: [totals as u32, rows as u32, 1],
-            block: [THREADS as u32, 1, 1],
-            partials: None,
-        };
+        let first = Shot { grid: [totals as u32, rows as u32, 1], ..group_shot(Schedule::Split, totals) };
         self.split_into(geometry, &space, totals, first)
     }
 
@@ -559,7 +566,7 @@ impl<'a> Call<'a> {
             let flops = shape.iter().product::<usize>() as u64 * self.prepared.graph.operators() as u64;
             work = Work { shape, bytes: geometry.bytes(), flops, ..work };
         }
-        if shot.partials.is_none() {
+        if shot.partials.is_none() && !shot.stands_in {
             let mut recent = self.prepared.recent.lock().unwrap_or_else(PoisonError::into_inner);
             recent.oldest().keep(self, block.bytes(), (&bases[..geometry.placements().len()], numbers), (*shot, wide));
         }
@@ -576,7 +583,8 @@ impl<'a> Call<'a> {
     ) -> Result<()> {
         let label = self.prepared.graph.name();
         let launch = Launch { work, label, grid: shot.grid, block: shot.block, lds_bytes: 0, args, outputs };
-        let is_small = shot.grid[0] <= TOGETHER_GROUPS_MOST && shot.grid[1] == 1 && shot.partials.is_none();
+        let is_small =
+            shot.grid[0] <= TOGETHER_GROUPS_MOST && shot.grid[1] == 1 && shot.partials.is_none() && !shot.stands_in;
         let capacity = if is_small { capacity(launch.args.len()) } else { 0 };
         let several = || match self.prepared.several(shot.schedule, wide, capacity) {
             Ok(function) => Ok(function.clone()),
@@ -667,7 +675,7 @@ fn groups(enough: usize) -> usize {
 }
 
 fn group_shot(schedule: Schedule, groups: usize) -> Shot {
-    Shot { schedule, grid: [groups as u32, 1, 1], block: [THREADS as u32, 1, 1], partials: None }
+    Shot { schedule, grid: [groups as u32, 1, 1], block: [THREADS as u32, 1, 1], partials: None, stands_in: false }
 }
 
 /// Whether offsets or item numbers need 64 bits.

@@ -43,6 +43,17 @@ pub fn launches(device: &Device) -> Result<u64> {
     Ok(context.device().stream().launches())
 }
 
+/// Waits until every kernel that was asked for is compiled. Until then kernels for rows of any length may stand in for others, which
+/// give the same and take longer: see `ROCFIRE_GENERIC`.
+///
+/// # Errors
+/// A device that is not rocfire's.
+pub fn wait_for_compiles(device: &Device) -> Result<()> {
+    let context: std::sync::Arc<CudaContext> = device.as_cuda_device()?.cuda_stream().context().clone();
+    context.device().wait_for_compiles();
+    Ok(())
+}
+
 impl fmt::Display for Found {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let DeviceInfo { name, compute_units, memory_bytes, .. } = &self.info;

@@ -30,7 +30,7 @@ mod tokens;
 
 pub use attention::{FlashAttention, flash_attn, flash_attn_windowed, flash_attn_windowed_softcap};
 pub use cache::{AbsorbInputs, CacheLayout, KvCache, LatentCache, PagedParams, ScaleRule, Sequences};
-pub use device::{Found, device, launches};
+pub use device::{Found, device, launches, wait_for_compiles};
 pub use experts::{
     CodedMatrices, combine, expert_matmul, expert_matmul_coded, experts, experts_coded, grouped_matmul_coded,
 };

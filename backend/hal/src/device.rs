@@ -10,12 +10,12 @@ use std::sync::{Arc, Mutex, MutexGuard, Once, OnceLock, PoisonError};
 
 use rocfire_arch::Arch;
 
-use crate::compile::{CodeObject, Coming, CompileStats, Compiler, Pipeline, Source, clang_compiler, jobs};
+use crate::compile::{CodeObject, Coming, CompileStats, Compiler, Pipeline, Source, Urgency, clang_compiler, jobs};
 use crate::driver::{DeviceInfo, Driver};
 use crate::log::{Level, report};
 use crate::pool::{Block, MemoryStats, Pool, SegmentStats, SharedPool};
 use crate::profile::Timeline;
-use crate::{Config, DeviceId, DriverKind, Error, Function, Module, Result, Stream};
+use crate::{Config, DeviceId, DriverKind, Error, Function, Generic, Module, Result, Stream};
 
 /// An open device. Clones are handles to the same; equal if they are the same.
 #[derive(Clone)]
@@ -157,6 +157,14 @@ impl Device {
     /// Whether only kernels that give the same bits on every run may be chosen: as set, else when emulated.
     pub fn deterministic(&self) -> bool {
         self.0.config.deterministic.unwrap_or(self.id().driver() == DriverKind::Emulated)
+    }
+
+    /// Whether kernels for rows of any length stand in for others here: as set, else at first on a GPU. Never where launches that come
+    /// again are compared.
+    pub fn generic(&self) -> Generic {
+        let runs = matches!(self.id().driver(), DriverKind::Hip | DriverKind::Cuda);
+        let usual = if runs { Generic::First } else { Generic::Never };
+        if self.0.config.replay { Generic::Never } else { self.0.config.generic.unwrap_or(usual) }
     }
 
     /// Its stream.
@@ -310,14 +318,31 @@ impl Device {
     /// As [`Device::module`] and [`Module::function`]; but what does not compile, or does not have the kernel, may be a fault
     /// of the launch instead, which the next read or wait tells of.
     pub fn function(&self, source: &Source, kernel: &str) -> Result<Function> {
+        self.function_by(source, kernel, Urgency::Now)
+    }
+
+    /// The same for a kernel that another may stand in for: if it is not at hand, it is compiled when nothing else is, and until then
+    /// [`Function::has_come`] does not hold. Whoever launches it all the same, or asks for it by [`Device::function`], waits for it
+    /// as for any.
+    ///
+    /// # Errors
+    /// As [`Device::function`].
+    pub fn function_behind(&self, source: &Source, kernel: &str) -> Result<Function> {
+        self.function_by(source, kernel, Urgency::Behind)
+    }
+
+    fn function_by(&self, source: &Source, kernel: &str, urgency: Urgency) -> Result<Function> {
         let slot = self.slot(source);
         let mut loading = lock(&slot);
         if let Loading::Unknown = &*loading {
-            *loading = self.begin(source)?;
+            *loading = self.begin(source, urgency)?;
         }
         match &mut *loading {
             Loading::Loaded(module) => return module.function(kernel),
             Loading::Coming(coming, waiting) if !coming.has_come() => {
+                if urgency == Urgency::Now {
+                    coming.hurry();
+                }
                 if let Some(function) = waiting.get(kernel) {
                     return Ok(function.clone());
                 }
@@ -332,7 +357,7 @@ impl Device {
     }
 
     /// Loads a module that is at hand, else begins to compile it where that may go on by itself.
-    fn begin(&self, source: &Source) -> Result<Loading> {
+    fn begin(&self, source: &Source, urgency: Urgency) -> Result<Loading> {
         if let Some(wanted) = &self.0.wanted {
             lock(wanted).push(source.clone());
             return Ok(Loading::Coming(Arc::new(Coming::never()), HashMap::new()));
@@ -343,8 +368,28 @@ impl Device {
         let pipeline = self.pipeline();
         Ok(match pipeline.at_hand(source)? {
             Some(code) => Loading::Loaded(Arc::new(self.load(&pipeline, source, &code)?)),
-            None => Loading::Coming(Coming::start(pipeline, source.clone()), HashMap::new()),
+            None => Loading::Coming(Coming::start(pipeline, source.clone(), urgency), HashMap::new()),
         })
+    }
+
+    /// Puts a kernel that is compiled behind all others before them.
+    pub(crate) fn hurry(&self, source: &Source) {
+        if let Loading::Coming(coming, _) = &*lock(&self.slot(source)) {
+            coming.hurry();
+        }
+    }
+
+    /// Waits for every kernel that was asked of it, those too that others stand in for: what is timed from here on runs what it will
+    /// run for ever.
+    pub fn wait_for_compiles(&self) {
+        let slots: Vec<Arc<Slot>> = lock(&self.0.modules).values().cloned().collect();
+        for slot in slots {
+            let coming = match &*lock(&slot) {
+                Loading::Coming(coming, _) if self.0.wanted.is_none() => Arc::clone(coming),
+                Loading::Coming(..) | Loading::Unknown | Loading::Loaded(_) => continue,
+            };
+            coming.wait();
+        }
     }
 
     /// The modules of sources, compiled in parallel where they are not in the cache, in their order.

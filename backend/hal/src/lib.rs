@@ -107,7 +107,7 @@ pub mod watch;
 pub use buffer::Buffer;
 pub use command::StreamName;
 pub use compile::{KernelInfo, Source};
-pub use config::{Checks, Config, Precision, SETTINGS, Setting};
+pub use config::{Checks, Config, Generic, Precision, SETTINGS, Setting};
 pub use device::Device;
 pub use device_id::{DeviceChoice, DeviceId, DriverKind};
 pub use driver::DeviceInfo;

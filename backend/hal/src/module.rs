@@ -132,9 +132,18 @@ impl Function {
         self.0.ready.get().is_some()
     }
 
-    /// Whether [`Function::arrive`] does not wait for a compiler.
-    pub(crate) fn has_come(&self) -> bool {
+    /// Whether it is compiled, so that a launch of it does not wait for a compiler.
+    pub fn has_come(&self) -> bool {
         self.is_ready() || self.0.coming.as_ref().is_none_or(|coming| coming.has_come.load(Ordering::Acquire))
+    }
+
+    /// Puts it before the kernels that are compiled behind all others, as a launch waits for it.
+    pub(crate) fn hurry(&self) {
+        let device =
+            self.0.coming.as_ref().filter(|_| !self.has_come()).map(|coming| (coming, coming.device.upgrade()));
+        if let Some((coming, Some(device))) = device {
+            Device::from_inner(device).hurry(&coming.source);
+        }
     }
 
     /// Waits until it can be launched.

@@ -207,3 +207,42 @@ fn a_timed_or_recorded_launch_waits_for_its_kernel() {
     unsafe { graph.replay().unwrap() };
     assert_eq!(y.to_bytes().unwrap(), bytemuck::cast_slice::<f32, u8>(&[6.0; COUNT]));
 }
+
+#[test]
+fn what_another_stands_in_for_is_compiled_behind_and_waited_for_where_it_is_launched() {
+    if !can("what_another_stands_in_for_is_compiled_behind_and_waited_for_where_it_is_launched") {
+        return;
+    }
+    let (_folder, device) = device(2);
+    let (x, y) = (floats(&device, &vec![1.0; COUNT]), empty(&device));
+    let behind = BLOCKS.map(|block| device.function_behind(&source(block), "scale_f32").unwrap());
+    assert!(behind.iter().any(|function| !function.has_come()), "not all of them can have come already");
+    // The last of them, whoever asks for it.
+    launch(&behind[3], BLOCKS[3], &x, &y).unwrap();
+    let z = scaled(&y, BLOCKS[2]);
+    assert_eq!(z.to_bytes().unwrap(), bytemuck::cast_slice::<f32, u8>(&[9.0; COUNT]));
+    device.wait_for_compiles();
+    assert!(behind.iter().all(Function::has_come));
+    assert_eq!(device.compiled(), BLOCKS.len() as u64, "each once");
+    // What is in the cache is there at once.
+    let config = device.config().clone();
+    let again = Device::open(DeviceId::emulated("gfx942").unwrap(), config).unwrap();
+    assert!(again.function_behind(&source(64), "scale_f32").unwrap().has_come());
+}
+
+#[test]
+fn what_does_not_compile_behind_is_told_by_its_launch_alone() {
+    if !can("what_does_not_compile_behind_is_told_by_its_launch_alone") {
+        return;
+    }
+    let (_folder, device) = device(2);
+    let (x, y) = (floats(&device, &vec![1.0; COUNT]), empty(&device));
+    let broken = Source::new("broken", "#error no such kernel", &[]);
+    let function = device.function_behind(&broken, "scale_f32").unwrap();
+    device.wait_for_compiles();
+    assert!(function.has_come(), "that it cannot be had is known");
+    assert_eq!(scaled(&x, 64).to_bytes().unwrap(), bytemuck::cast_slice::<f32, u8>(&[3.0; COUNT]));
+    launch(&function, 64, &x, &y).unwrap();
+    let message = y.to_bytes().unwrap_err().to_string();
+    assert!(message.contains("no such kernel"), "{message}");
+}

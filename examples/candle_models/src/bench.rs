@@ -123,6 +123,7 @@ fn measure(
         run()?;
     }
     device.synchronize()?;
+    rocfire_candle::wait_for_compiles(device)?;
     let before = rocfire_candle::launches(device)?;
     let mut times = Vec::with_capacity(count);
     for _ in 0..count {

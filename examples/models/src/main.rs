@@ -61,7 +61,11 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         let mut device = Device::from(rocm.burn());
         device.configure(FloatDType::F16)?;
         for model in timed {
-            let cost = time(model, batch, SIDE, &device, &|| opened.launches())?;
+            let cost = time(model, batch, SIDE, &device, &|| {
+                // What is timed runs the kernels of its shapes.
+                opened.wait_for_compiles();
+                opened.launches()
+            })?;
             let milliseconds = cost.wall.as_secs_f64() * 1e3;
             let finite = if cost.is_finite { "" } else { ", and the result is not finite" };
             println!("{model:?}, f16, batch {batch}: {milliseconds:.3} ms, {} launches{finite}", cost.launches);

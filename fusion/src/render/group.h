@@ -1,4 +1,5 @@
-// group.h: a workgroup takes a row, a thread a chain, and every pass reads its inputs again. Follows schedule.h.
+// group.h: a workgroup takes a row, a thread a chain, and every pass reads its inputs again. Follows schedule.h. A short row has fewer
+// chains than the workgroup has threads; the others' are empty.
 //
 // `split` does the same for some neighbouring chunks of one row and writes their total. `join` adds the totals of a row and finishes it.
 namespace rf {
@@ -43,8 +44,9 @@ RF_FN void fold_chunk(G& g, const typename G::Args& a, P pass, Folds& folds, ind
             }
         }
     } else {
-        for (index_t first = chunk; first < end; first += THREADS) {
-            const index_t column = (first + thread_x()) * G::WIDTH;
+        const u32 chains = a.space.chains;
+        for (index_t first = chunk; first < end; first += chains) {
+            const index_t column = thread_x() < chains ? (first + thread_x()) * G::WIDTH : a.space.extent;
             const u32 count = window(column, a.space.extent, G::WIDTH);
             typename G::Kept kept;
             typename G::template Read<P::NUMBER> in;

@@ -1,12 +1,14 @@
 //! Compiles that go on while the program does.
 //!
 //! [`crate::Device::function`] gives out a kernel before it is compiled; the stream keeps launches of it until it has come
-//! (`stream/deferred.rs`). So the kernels of a plan, or of a model's first step, are compiled side by side.
+//! (`stream/deferred.rs`). So the kernels of a plan, or of a model's first step, are compiled side by side. Those that others stand in
+//! for ([`crate::Device::function_behind`]) are compiled when nothing else is.
 
 use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, Once, PoisonError};
+use std::time::Duration;
 
 use super::{CodeObject, Pipeline, Source, jobs};
 use crate::Result;
@@ -22,20 +24,39 @@ pub(crate) struct Coming {
 
 impl Coming {
     /// Begins to compile a source that is not at hand, or lets it wait until fewer compilers run than [`jobs`] allows.
-    pub fn start(pipeline: Arc<Pipeline>, source: Source) -> Arc<Coming> {
+    pub fn start(pipeline: Arc<Pipeline>, source: Source, urgency: Urgency) -> Arc<Coming> {
         let coming = Arc::new(Coming::never());
-        let most = jobs(pipeline.config());
         let of_job = Arc::clone(&coming);
-        submit(
-            most,
-            Box::new(move || {
-                let outcome = catch_unwind(AssertUnwindSafe(|| pipeline.fresh(&source)));
-                *lock(&of_job.outcome) = Some(outcome);
-                of_job.has_come.store(true, Ordering::Release);
-                of_job.arrived.notify_all();
-            }),
-        );
+        let most = jobs(pipeline.config());
+        // A compiler that reads one source at a time would let what is waited for wait behind these.
+        let behind_most = if pipeline.reads_one_at_a_time() { 1 } else { (most / 2).max(1) };
+        let run = Box::new(move || {
+            let outcome = catch_unwind(AssertUnwindSafe(|| pipeline.fresh(&source)));
+            let mut kept = lock(&of_job.outcome);
+            *kept = Some(outcome);
+            of_job.has_come.store(true, Ordering::Release);
+            drop(kept);
+            of_job.arrived.notify_all();
+        });
+        submit(Job { coming: Arc::clone(&coming), run, most, behind_most }, urgency);
         coming
+    }
+
+    /// Puts it before all that nobody waits for, if it was begun as [`Urgency::Behind`] and waits still.
+    pub fn hurry(&self) {
+        let mut workers = lock(&WORKERS);
+        if let Some(at) = workers.behind.iter().position(|job| std::ptr::eq(&*job.coming, self)) {
+            let job = workers.behind.remove(at).expect("it was just found there");
+            workers.put(job, Urgency::Now);
+        }
+    }
+
+    /// Waits until it has come, and leaves it.
+    pub fn wait(&self) {
+        let mut outcome = lock(&self.outcome);
+        while !self.has_come() {
+            outcome = self.arrived.wait(outcome).unwrap_or_else(PoisonError::into_inner);
+        }
     }
 
     /// One that nobody compiles.
@@ -66,39 +87,131 @@ impl Coming {
     }
 }
 
-type Job = Box<dyn FnOnce() + Send>;
+/// When a source is compiled.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Urgency {
+    /// As soon as a compiler is free: launches wait for it.
+    Now,
+    /// When nothing is waited for: another kernel stands in for it.
+    Behind,
+}
+
+struct Job {
+    coming: Arc<Coming>,
+    run: Box<dyn FnOnce() + Send>,
+    /// How many may run at a time, and how many of those that others stand in for.
+    most: usize,
+    behind_most: usize,
+}
 
 struct Workers {
     waiting: VecDeque<Job>,
+    behind: VecDeque<Job>,
     running: usize,
+    behind_running: usize,
 }
 
-static WORKERS: Mutex<Workers> = Mutex::new(Workers { waiting: VecDeque::new(), running: 0 });
+static WORKERS: Mutex<Workers> =
+    Mutex::new(Workers { waiting: VecDeque::new(), behind: VecDeque::new(), running: 0, behind_running: 0 });
+/// Told when a worker has nothing more to do.
+static RESTED: Condvar = Condvar::new();
 
-/// Runs a job on a thread of its own, behind those that came before where `most` run.
-fn submit(most: usize, job: Job) {
-    let mut workers = lock(&WORKERS);
-    workers.waiting.push_back(job);
-    if workers.running < most {
-        workers.running += 1;
-        std::thread::spawn(work);
+/// How long the end of a process waits for what is being compiled.
+const EXIT_SECONDS: u64 = 10;
+
+impl Workers {
+    /// Lets a job wait in its queue, and starts a thread if one more may run.
+    fn put(&mut self, job: Job, urgency: Urgency) {
+        let starts = match urgency {
+            Urgency::Now => self.running < job.most,
+            Urgency::Behind => self.running < job.most && self.behind_running < job.behind_most,
+        };
+        match urgency {
+            Urgency::Now => self.waiting.push_back(job),
+            Urgency::Behind => self.behind.push_back(job),
+        }
+        if starts {
+            self.running += 1;
+            std::thread::spawn(work);
+        }
     }
+
+    fn next(&mut self) -> Option<(Job, Urgency)> {
+        if let Some(job) = self.waiting.pop_front() {
+            return Some((job, Urgency::Now));
+        }
+        if self.behind.front()?.behind_most <= self.behind_running {
+            return None;
+        }
+        self.behind_running += 1;
+        self.behind.pop_front().map(|job| (job, Urgency::Behind))
+    }
+}
+
+/// Runs a job on a thread of its own, behind those that came before where as many run as may.
+fn submit(job: Job, urgency: Urgency) {
+    static AT_EXIT: Once = Once::new();
+    AT_EXIT.call_once(|| {
+        // SAFETY: the function lives as long as the program, and takes and gives nothing.
+        let _full = unsafe { libc::atexit(rest) };
+    });
+    lock(&WORKERS).put(job, urgency);
+}
+
+/// Waits for what is being compiled, and forgets what is not begun. A compiler that is a library must not run when its memory is
+/// given back, and one that is a process leaves its files.
+extern "C" fn rest() {
+    let mut workers = lock(&WORKERS);
+    workers.waiting.clear();
+    workers.behind.clear();
+    let wait = Duration::from_secs(EXIT_SECONDS);
+    let _late = RESTED.wait_timeout_while(workers, wait, |workers| workers.running > 0);
 }
 
 fn work() {
-    loop {
-        let job = {
-            let mut workers = lock(&WORKERS);
-            let Some(job) = workers.waiting.pop_front() else {
-                workers.running -= 1;
-                return;
-            };
-            job
-        };
-        job();
+    let mut workers = lock(&WORKERS);
+    while let Some((job, urgency)) = workers.next() {
+        drop(workers);
+        (job.run)();
+        workers = lock(&WORKERS);
+        workers.behind_running -= usize::from(urgency == Urgency::Behind);
     }
+    workers.running -= 1;
+    RESTED.notify_all();
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Four may run at a time, two of them of those that others stand in for.
+    fn job() -> Job {
+        Job { coming: Arc::new(Coming::never()), run: Box::new(|| {}), most: 4, behind_most: 2 }
+    }
+
+    fn urgency(workers: &mut Workers) -> Option<Urgency> {
+        workers.next().map(|(_, urgency)| urgency)
+    }
+
+    #[test]
+    fn what_is_waited_for_comes_first_and_the_rest_never_takes_every_compiler() {
+        let mut workers = Workers { waiting: VecDeque::new(), behind: VecDeque::new(), running: 4, behind_running: 0 };
+        for _ in 0..3 {
+            workers.put(job(), Urgency::Behind);
+        }
+        workers.put(job(), Urgency::Now);
+        assert_eq!(urgency(&mut workers), Some(Urgency::Now));
+        assert_eq!(urgency(&mut workers), Some(Urgency::Behind));
+        assert_eq!(urgency(&mut workers), Some(Urgency::Behind));
+        assert_eq!(urgency(&mut workers), None, "two of them run");
+        workers.put(job(), Urgency::Now);
+        assert_eq!(urgency(&mut workers), Some(Urgency::Now));
+        workers.behind_running -= 1;
+        assert_eq!(urgency(&mut workers), Some(Urgency::Behind));
+        assert_eq!(workers.running, 4, "no thread was started: as many run as may");
+    }
 }

@@ -30,7 +30,7 @@ pub use metadata::{CodeObject, KernelInfo};
 pub use pack::{PACK_EXTENSION, Pack, PackMaker, Packed, is_packed};
 pub use source::Source;
 
-pub(crate) use ahead::Coming;
+pub(crate) use ahead::{Coming, Urgency};
 pub(crate) use cache::Cache;
 pub(crate) use pack::paths as pack_paths;
 use precompiled::Precompiled;
@@ -332,6 +332,11 @@ impl Pipeline {
 
     pub fn config(&self) -> &Config {
         &self.config
+    }
+
+    /// As its compiler says, if that was needed yet.
+    fn reads_one_at_a_time(&self) -> bool {
+        self.found.get().is_some_and(|found| found.compiler.reads_one_at_a_time())
     }
 
     /// The code object of a source if a pack or the cache has it. Without a compiler, what a pack does not have is an error.

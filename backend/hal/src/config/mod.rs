@@ -26,6 +26,18 @@ pub enum Precision {
     F16,
 }
 
+/// Whether kernels that take rows of any length stand in for those that are made for some lengths and keep a row in registers. They
+/// give the same bits, and read a row again for every pass.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum Generic {
+    /// Until the others are compiled.
+    First,
+    /// Always: for tests of them.
+    Always,
+    /// Never.
+    Never,
+}
+
 /// Checks of the emulator. That accesses stay inside what was asked for is always checked.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct Checks {
@@ -102,6 +114,8 @@ pub struct Config {
     /// From so many KiB on, results of operators that run together are not kept if they can be computed again, element by element,
     /// from tensors that are.
     pub recompute_kb: u64,
+    /// Whether kernels for rows of any length stand in for others; `None` for [`Generic::First`] on a GPU, never elsewhere.
+    pub generic: Option<Generic>,
     /// Whether matrix units are used.
     pub matrix: bool,
     /// Whether the vendor's library is used for matrix products, where it is installed.
@@ -156,6 +170,7 @@ impl Default for Config {
             fusion: true,
             replay: false,
             recompute_kb: 8 << 10,
+            generic: None,
             matrix: true,
             vendor: true,
             aiter: None,
@@ -210,6 +225,8 @@ builder! {
     with_replay: replay: bool;
     /// With another size, KiB, from which on results are computed again and not kept.
     with_recompute_kb: recompute_kb: u64;
+    /// With kernels for rows of any length that stand in for others or not, whatever the device.
+    with_generic: generic: Generic;
     /// With matrix units on or off.
     with_matrix: matrix: bool;
     /// With the vendor's library on or off.

@@ -4,7 +4,7 @@ use std::ffi::OsStr;
 use std::num::NonZeroU32;
 use std::path::PathBuf;
 
-use super::{Checks, Config, Precision};
+use super::{Checks, Config, Generic, Precision};
 use crate::log::Level;
 #[cfg(feature = "emulated")]
 use crate::modelled::Sample;
@@ -87,6 +87,17 @@ pub const SETTINGS: &[Setting] = &[
         about: "from how much on results that other kept tensors give element by element are computed again and not kept",
         parse: |config, text| number(text, 0).map(|kb| config.recompute_kb = kb),
         show: |config| config.recompute_kb.to_string(),
+    },
+    Setting {
+        name: "ROCFIRE_GENERIC",
+        values: "first, always or never",
+        about: "whether kernels for rows of any length stand in for those of some lengths, at first until these are compiled",
+        parse: |config, text| choose(text, &GENERIC).map(|generic| config.generic = Some(generic)),
+        show: |config| {
+            config
+                .generic
+                .map_or_else(|| "first on a GPU, else never".to_owned(), |generic| show_choice(generic, &GENERIC))
+        },
     },
     Setting {
         name: "ROCFIRE_MATRIX",
@@ -255,6 +266,8 @@ fn show_packs(config: &Config) -> String {
 const SWITCH: &str = "1 or 0";
 const PRECISIONS: [(&str, Precision); 3] =
     [("f32", Precision::F32), ("bf16", Precision::Bf16), ("f16", Precision::F16)];
+const GENERIC: [(&str, Generic); 3] =
+    [("first", Generic::First), ("always", Generic::Always), ("never", Generic::Never)];
 
 fn switch(text: &str) -> Result<bool, String> {
     match text.to_ascii_lowercase().as_str() {

@@ -35,6 +35,7 @@ fn twins() -> Vec<(&'static str, &'static str, Config)> {
         ("ROCFIRE_FUSION", "0", base().with_fusion(false)),
         ("ROCFIRE_REPLAY", "1", base().with_replay(true)),
         ("ROCFIRE_RECOMPUTE_KB", "17", base().with_recompute_kb(17u64)),
+        ("ROCFIRE_GENERIC", "always", base().with_generic(Generic::Always)),
         ("ROCFIRE_MATRIX", "0", base().with_matrix(false)),
         ("ROCFIRE_VENDOR", "0", base().with_vendor(false)),
         ("ROCFIRE_AITER", "1", base().with_aiter(true)),

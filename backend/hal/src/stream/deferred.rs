@@ -105,6 +105,9 @@ impl Stream {
         if state.pending.is_some() {
             return Ok(false);
         }
+        if let Some(function) = command.function() {
+            function.hurry();
+        }
         if state.is_direct() || self.waits_for_each() {
             self.drain(state);
             command.arrive()?;
