@@ -1,13 +1,15 @@
-//! Products of codes with scales, by what the dispatch takes and by our own kernel: by tensor, by row, 1x128 by 128x128, and bytes by row.
+//! Products of codes with scales, by what the dispatch takes and by our own kernel: by tensor, by row, 1x128 by 128x128, and bytes by row;
+//! the same by experts.
 
 use std::cell::RefCell;
 use std::collections::HashMap;
 use std::rc::Rc;
 
-use rocfire_hal::{DType, Device, Stream, Tensor};
+use rocfire_hal::{DType, Device, Layout, Stream, Tensor};
+use rocfire_kernels::gemm::GemmGroups;
 use rocfire_kernels::quant::{
-    CodedRows, Format, Granularity, Preshuffled, PreshuffledRows, RowCodes, q_matmul_preshuffled, q_matmul_scaled,
-    quantise_activations,
+    CodedRows, CodedStack, Format, Granularity, Preshuffled, PreshuffledRows, RowCodes, q_matmul_preshuffled,
+    q_matmul_scaled, q_matmul_scaled_grouped, quantise_activations,
 };
 
 use crate::launchers::Timed;
@@ -104,6 +106,91 @@ fn codes(
     Timed { shape: shape_text(&[m, n, k]), flops, tensors, make, launch, check }.op(device, name)
 }
 
+/// Tokens of 7168 to 8 each of 256 experts of 2048, E4M3 by E4M3: each has 1, 2, 3 and 2 of every 64 tokens in turn.
+fn experts(device: &Device, name: &str, tokens: usize, [of_a, of_b]: [Granularity; 2]) -> Result<Op, Error> {
+    const EXPERTS: usize = 256;
+    const CHOSEN: usize = 8;
+    const K: usize = 7168;
+    const N: usize = 2048;
+    let (format, kind, choices) = (Format::E4M3, Granularity::Token.kind(), tokens * CHOSEN);
+    // Where an expert's rows begin: of few tokens the first experts have a row each.
+    let starts = move |expert: usize| match tokens / 64 {
+        0 => expert.min(choices),
+        each => (expert / 4 * 8 + [0, 1, 3, 6][expert % 4]) * each,
+    };
+    let row = move |place: usize| place * 13 % tokens;
+    let (grid, of_stack) = (of_a.scales_shape([tokens, K]), of_b.scales_shape([N, K]));
+    let (block, of_matrix) = (of_a.block([tokens, K]), of_b.block([N, K]));
+    let tensors = vec![
+        (vec![tokens, K], DType::U8),
+        (grid.to_vec(), DType::F32),
+        // Of few tokens as many matrices are read as there are choices.
+        (vec![EXPERTS.min(choices), N, K], DType::U8),
+        (vec![EXPERTS.min(choices), of_stack[0], of_stack[1]], DType::F32),
+        (vec![EXPERTS + 1], DType::I32),
+        (vec![choices], DType::I32),
+        (vec![choices, N], DType::BF16),
+    ];
+    let make = move |device: &Device, set: u64| -> Result<Vec<Tensor>, Error> {
+        let coded = |seed: u64, shape: [usize; 2], granularity, [codes, scales]: [&mut Tensor; 2]| {
+            let x = filled(device, &shape, DType::BF16, seed)?;
+            let to = RowCodes { format, granularity, codes: codes.view_mut(), scales: scales.view_mut() };
+            Ok::<(), Error>(quantise_activations(device.stream(), x.view(), None, to)?)
+        };
+        let u8s = |shape: &[usize]| Tensor::empty(device, shape, DType::U8);
+        let f32s = |shape: &[usize]| Tensor::empty(device, shape, DType::F32);
+        let (mut a, mut a_scales) = (u8s(&[tokens, K])?, f32s(&grid)?);
+        coded(set + 1, [tokens, K], of_a, [&mut a, &mut a_scales])?;
+        let (w, w_scales) = (u8s(&[EXPERTS, N, K])?, f32s(&[EXPERTS, of_stack[0], of_stack[1]])?);
+        for expert in 0..EXPERTS {
+            let one = |all: &Tensor, shape: [usize; 2]| -> Result<Tensor, Error> {
+                let [rows, cols] = shape.map(|extent| extent as i64);
+                let lies = Layout::strided(&shape, &[cols, 1], expert as i64 * rows * cols)?;
+                Ok(all.clone().with_layout(lies)?)
+            };
+            let to = [&mut one(&w, [N, K])?, &mut one(&w_scales, of_stack)?];
+            coded(set * 1000 + expert as u64, [N, K], of_b, to)?;
+        }
+        let i32s = |values: &mut dyn Iterator<Item = usize>| -> Result<Tensor, Error> {
+            let bytes: Vec<u8> = values.flat_map(|x| (x as i32).to_le_bytes()).collect();
+            Ok(Tensor::from_bytes(device, &[bytes.len() / 4], DType::I32, &bytes)?)
+        };
+        let bounds = i32s(&mut (0..=EXPERTS).map(starts))?;
+        let order = i32s(&mut (0..choices).map(|place| row(place) * CHOSEN))?;
+        let c = Tensor::empty(device, &[choices, N], DType::BF16)?;
+        Ok(vec![a, a_scales, w, w_scales, bounds, order, c])
+    };
+    let launch = move |stream: &Stream, all: &mut [Tensor]| -> Result<(), Error> {
+        let [a, a_scales, w, w_scales, offsets, order, c] = all else { return Err("seven tensors".into()) };
+        let groups = GemmGroups::Choices { offsets: offsets.view(), order: order.view(), each: CHOSEN };
+        let a = CodedRows { format, codes: a.view(), scales: a_scales.view(), kind, block };
+        let b = CodedStack { format, codes: w.view(), scales: w_scales.view(), kind, block: of_matrix };
+        Ok(q_matmul_scaled_grouped(stream, &a, &b, &groups, c.view_mut())?)
+    };
+    let check = move |all: &[Tensor]| -> Result<(), Error> {
+        let bytes = all.iter().map(Tensor::to_bytes).collect::<Result<Vec<_>, _>>()?;
+        let scales = [1, 3].map(|slot| elements(&bytes[slot], DType::F32, 0, all[slot].shape().iter().product()));
+        for expert in [0, 7, EXPERTS - 1].into_iter().filter(|&expert| starts(expert) < starts(expert + 1)) {
+            let place = starts(expert + 1) - 1;
+            let of_a = |at: usize| {
+                let scale = scales[0][row(place) / block[0] * grid[1] + at / block[1]];
+                value(format, bytes[0][row(place) * K + at]) * scale
+            };
+            let of_w = |col: usize, at: usize| {
+                let cell = (expert * of_stack[0] + col / of_matrix[0]) * of_stack[1] + at / of_matrix[1];
+                value(format, bytes[2][(expert * N + col) * K + at]) * scales[1][cell]
+            };
+            let expected: Vec<f64> = (0..64).map(|col| (0..K).map(|at| of_a(at) * of_w(col, at)).sum()).collect();
+            compare(&elements(&bytes[6], DType::BF16, place * N, 64), &expected, tolerance(DType::BF16))?;
+        }
+        Ok(())
+    };
+    let flops = 2.0 * (choices * K * N) as f64;
+    let (make, launch, check) = (Box::new(make), Box::new(launch), Box::new(check));
+    let shape = format!("{tokens} to 8 of {EXPERTS} of {}", shape_text(&[K, N]));
+    Timed { shape, flops, tensors, make, launch, check }.op(device, name)
+}
+
 /// A row for each size, cubes and few rows, of a format and a way of scaling.
 macro_rules! sizes {
     ($name:literal, $format:ident, $scales:ident) => {
@@ -138,7 +225,14 @@ const LAID_OUT: &[Make] = &[
     ("a8w8 e4m3 token, laid out", |device, name| codes(device, name, THIN, Format::E4M3, ROW, true)),
 ];
 
+const BY_EXPERTS: &[Make] = &[
+    ("product by experts a8w8 e4m3 blocks", |device, name| experts(device, name, 1, BLOCK)),
+    ("product by experts a8w8 e4m3 blocks", |device, name| experts(device, name, 64, BLOCK)),
+    ("product by experts a8w8 e4m3 blocks", |device, name| experts(device, name, 8192, BLOCK)),
+    ("product by experts a8w8 e4m3 token", |device, name| experts(device, name, 64, ROW)),
+];
+
 /// All of them.
 pub fn ops() -> Vec<Make> {
-    [WAYS.as_flattened(), LAID_OUT].concat()
+    [WAYS.as_flattened(), LAID_OUT, BY_EXPERTS].concat()
 }

@@ -13,6 +13,7 @@ mod delta;
 mod experts;
 mod gguf_experts;
 mod mla;
+mod scaled_experts;
 mod sequences;
 mod tokens;
 
@@ -41,6 +42,7 @@ pub use delta::{DeltaForm, delta_rule};
 pub use experts::{GroupedEpilogue, combine, expert_matmul, grouped_matmul};
 pub use gguf_experts::{expert_matmul_gguf, grouped_matmul_gguf};
 pub use mla::{absorb, expand, expand_coded};
+pub use scaled_experts::{expert_matmul_scaled, grouped_matmul_scaled};
 pub use sequences::{CausalConvForm, ScanForm, WindowForm, causal_conv, selective_scan};
 pub use tokens::{
     PenaltyForm, RouteForm, SampleForm, accept, accept_greedy, log_probabilities, penalise, probabilities, route,

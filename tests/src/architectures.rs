@@ -56,8 +56,9 @@ fn column(arch: Arch) -> Vec<Cell> {
     for operator in FUSED {
         have.insert(operator, DType::ALL.into_iter().filter(|dtype| dtype.is_float()).collect());
     }
-    // What this one multiplies is codes, of which the other table tells.
+    // What these multiply is codes, of which the other table tells.
     have.remove("q_matmul_scaled");
+    have.remove("q_matmul_scaled_grouped");
     let mut rows = Vec::new();
     for (operator, dtypes) in have {
         for dtype in DType::ALL {
@@ -108,7 +109,7 @@ Written from the code by `ROCFIRE_BLESS=1 cargo test --test coverage`; the same 
 ";
 
 const CODES: &str = "
-## Products of codes (`q_matmul_scaled`)
+## Products of codes (`q_matmul_scaled`, `q_matmul_scaled_grouped`)
 
 With scales by row, by block (1×128 · 128×128) or microscaled (E8M0 for each 32), which are applied to sums in registers, by the
 matrix unit itself where it takes E8M0 (gfx950). *native*: codes are operands of the matrix unit as they are, those of 4 bits with E8M0 or

@@ -1,8 +1,9 @@
 //! Experts of a mixture: products of rows by the matrices that they have chosen, and what is left of them for each row.
 
-use candle_core::{Result, Tensor};
+use candle_core::{Result, Tensor, bail};
 use rocfire_kernels::gate::Activation;
 use rocfire_kernels::operators::{self as kernels, GroupedEpilogue, MatrixCoding};
+use rocfire_kernels::quant::{Format, ScaleKind};
 
 use crate::record::{apply, one};
 use crate::{ByExpert, grouped_matmul, sort_by_expert};
@@ -83,6 +84,19 @@ impl CodedMatrices {
         let outputs = apply(&kernels::code_matrices(coding), &[matrices])?;
         let Ok([codes, scales]) = <[_; 2]>::try_from(outputs) else { unreachable!("two outputs were described") };
         Ok(CodedMatrices { codes, scales, coding })
+    }
+
+    /// A checkpoint's codes of OCP's E4M3 as the E4M3 that MI300 multiplies natively, as [`Coded::to_fnuz`](crate::Coded::to_fnuz).
+    ///
+    /// # Errors
+    /// Codes of another format; scales that are not f32.
+    pub fn to_fnuz(&self) -> Result<CodedMatrices> {
+        if self.coding.format != Format::E4M3 || self.coding.kind != ScaleKind::F32 {
+            bail!("to_fnuz: coding must be E4M3 with scales of f32, got {:?}", self.coding);
+        }
+        let codes = one(&kernels::halve_to_fnuz(), &[&self.codes])?;
+        let coding = MatrixCoding { format: Format::E4M3Fnuz, ..self.coding };
+        Ok(CodedMatrices { codes, scales: (&self.scales * 2.0)?, coding })
     }
 }
 

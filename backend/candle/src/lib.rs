@@ -9,7 +9,7 @@
 //!
 //! [`sample`] draws tokens by top-k, top-p, min-p and masks, [`penalise`], [`log_probabilities`] and [`accept`] are beside it;
 //! [`route`] and [`sort_by_expert`] choose experts of tokens, and [`experts`] are what they go through,
-//! [`experts_gguf`] those of a quantised checkpoint.
+//! [`experts_gguf`] those of a quantised checkpoint, [`experts_scaled`] those of codes by codes.
 //!
 //! Norms with and without a residual, softmax, gates, rotary embeddings, Hadamard transforms, cross-entropy and products of groups are
 //! functions on Candle's tensors, a launch each, with gradients where the kernels have them; [`QuantLinear`] multiplies
@@ -25,6 +25,7 @@ mod operators;
 mod quantised;
 mod record;
 mod recurrent;
+mod scaled_experts;
 mod storage;
 mod tokens;
 
@@ -46,6 +47,7 @@ pub use rocfire_hal::{DeviceId, DeviceInfo, DriverKind};
 pub use rocfire_kernels::experts::{GroupScore, Groups, Score, Shared, SharedScore};
 pub use rocfire_kernels::operators::MatrixCoding;
 pub use rocfire_kernels::quant::{Gguf, ScaleKind};
+pub use scaled_experts::{expert_matmul_scaled, experts_scaled, grouped_matmul_scaled};
 pub use tokens::{
     ByExpert, LogProbabilities, Order, Penalties, RouteForm, Sampling, accept, accept_greedy, log_probabilities,
     penalise, probabilities, route, sample, sort_by_expert, top_k,

@@ -65,6 +65,16 @@ impl Coded {
     }
 }
 
+/// The type of products of codes.
+pub(crate) fn row_type(dtype: DType, op: &'static str) -> Result<rocfire_hal::DType> {
+    match dtype {
+        DType::F32 => Ok(rocfire_hal::DType::F32),
+        DType::F16 => Ok(rocfire_hal::DType::F16),
+        DType::BF16 => Ok(rocfire_hal::DType::BF16),
+        other => Err(Error::UnsupportedDTypeForOp(other, op).bt()),
+    }
+}
+
 /// `y = x · Wᵀ + bias` with the weight in codes and activations coded on the way. There is no gradient.
 #[derive(Clone, Debug)]
 pub struct QuantLinear {
@@ -89,13 +99,7 @@ impl QuantLinear {
         dtype: DType,
         is_laid_out: bool,
     ) -> Result<QuantLinear> {
-        let to = match dtype {
-            DType::F32 => rocfire_hal::DType::F32,
-            DType::F16 => rocfire_hal::DType::F16,
-            DType::BF16 => rocfire_hal::DType::BF16,
-            other => return Err(Error::UnsupportedDTypeForOp(other, "QuantLinear").bt()),
-        };
-        let product = kernels::product(activations, weight.coding, to, is_laid_out);
+        let product = kernels::product(activations, weight.coding, row_type(dtype, "QuantLinear")?, is_laid_out);
         Ok(QuantLinear { weight, bias, activations, dtype, product })
     }
 

@@ -4,7 +4,10 @@
 //          [ceil(N / rows), ceil(K / block)], rows and block of each its own; C [M, N]; strides in bytes of codes, in elements else.
 //          S_SHUFFLED: B lies as preshuffle.rs says, in tiles of 16 rows, `b_row` bytes apart, of chunks of 16 bytes: those of the 16
 //          rows at one place of K follow each other, zeros past the ends
-// Grid   : q_scaled (ceil(N / S_BN), ceil(M / S_BM), slices of g.slice_k), q_scaled_sum (ceil(N / 256), M, 1)
+//          S_GROUPED: M is rows of groups, each with codes and scales of B of its own, and A's rows are those of the groups one after the
+//          other, or by a list: groups.hip
+// Grid   : q_scaled (ceil(N / S_BN), ceil(M / S_BM), slices of g.slice_k), q_scaled_sum (ceil(N / 256), M, 1); S_GROUPED: as many tiles of
+//          rows as groups can fill at most, those past the last group's do nothing
 // Block  : q_scaled_sum (256, 1, 1), q_scaled (S_THREADS, 1, 1): four waves, two by two, side by side where S_DIRECT; 256 without a matrix unit
 // LDS    : S_STAGES times S_BM rows of A and S_BN of B, each of 128 bytes (64, where codes of 4 bits meet codes of 8), dynamic where
 //          S_ASYNC; twice those of A and none of B where S_DIRECT; twice the scales of a round
@@ -18,7 +21,7 @@
 // Macros : S_OUT; S_A_FORMAT, S_B_FORMAT; S_MATRIX; S_NATIVE: codes are operands of the matrix unit as they are, else they are
 //          decoded to bf16, exactly; S_DEEP: by products 128 deep; S_MX: which take the scales too; S_BK, S_SUB; S_TILES_M,
 //          S_TILES_N; S_A_VECTOR, S_B_VECTOR; S_SHUFFLED, S_DIRECT: operands of B go from memory to registers; S_WORDS; S_SLICED; S_ASYNC:
-//          copies go past the registers, in S_STAGES rounds, else 1
+//          copies go past the registers, in S_STAGES rounds, else 1; S_GROUPED: 0 for one product, else as groups.hip says, K not cut
 typedef S_OUT Out;
 #if S_NATIVE
 typedef u8 In;
@@ -50,8 +53,44 @@ struct ScaledArgs {
     // f32 [slices, M, N], with S_SLICED.
     float* parts;
     u32 m, n, k, rounds, a_kind, b_kind, slice_k, unused;
+#if S_GROUPED
+    const i32* bounds;
+    const i32* choices;
+    // To the next group's, in bytes.
+    i64 b_group, b_scale_group;
+    // `first`: the first row of the tile's group, once it is found.
+    u32 groups, group_rows, each, a_count, first, unused_too;
+#endif
 };
-static_assert(sizeof(ScaledArgs) == 192, "as in scaled.rs");
+static_assert(sizeof(ScaledArgs) == (S_GROUPED ? 248 : 192), "as in scaled.rs and grouped.rs");
+static_assert(!(S_GROUPED && S_SLICED), "groups have all of K");
+
+// The rows of A that a lane's chunks and scales are of, by their numbers: those of a group are looked up once.
+#if S_GROUPED
+template <int COUNT> struct RowsOfA {
+    u32 held[COUNT];
+
+    // `line`: of the group; past its end it is the last one's, which nobody has.
+    RF_FN void look_up(const ScaledArgs& g, int i, u32 line) {
+        line = line < g.m ? line : g.m - 1;
+#if S_GROUPED == 3
+        const ListedRows rows = {g.choices + g.first, g.each, g.a_count - 1};
+        held[i] = rows.at(line);
+#else
+        held[i] = g.first + line;
+#endif
+    }
+    RF_FN u32 at(int i, u32) const { return held[i]; }
+};
+#else
+template <int COUNT> struct RowsOfA {
+    RF_FN void look_up(const ScaledArgs&, int, u32) {}
+    RF_FN u32 at(int, u32 line) const { return line; }
+};
+#endif
+struct RowsOfB {
+    RF_FN u32 at(int, u32 line) const { return line; }
+};
 
 #if S_MATRIX
 #define S_THREADS (4 * ARCH_WAVE_SIZE)
@@ -310,14 +349,17 @@ template <int ROWS, int FORMAT, int ROW, bool VECTOR, bool TILES> struct Loader 
     Vec<u32, 4> held[ROUNDS];
 
     RF_FN static bool mine(int c) { return TOTAL % S_THREADS == 0 || c < TOTAL; }
-    RF_FN void fetch(const u8* from, i64 row_bytes, u32 first_row, u32 rows, u32 first_k, u32 last_k) {
+    // The line of chunk number i of this lane.
+    RF_FN static u32 line(int i) { return Deals::row((int)thread_x() + i * S_THREADS); }
+    template <class Rows>
+    RF_FN void fetch(const Rows& of, const u8* from, i64 row_bytes, u32 first_row, u32 rows, u32 first_k, u32 last_k) {
 #pragma unroll
         for (int i = 0; i < ROUNDS; ++i) {
             int c = (int)thread_x() + i * S_THREADS;
             u32 row = first_row + Deals::row(c), k = first_k + Deals::chunk(c) * CODES;
             __builtin_memset(&held[i], 0, sizeof(held[i]));
             if (!mine(c) || row >= rows || k >= last_k) continue;
-            const u8* at = from + Deals::place(row, k, row_bytes, Code::BITS);
+            const u8* at = from + Deals::place(of.at(i, row), k, row_bytes, Code::BITS);
             if (VECTOR) {
                 held[i] = load<4>((const u32*)(const void*)at);
                 continue;
@@ -355,7 +397,8 @@ template <int ROWS, int FORMAT, int ROW, bool VECTOR, bool TILES> struct Loader 
 
 #if S_ASYNC
 // The same past the registers, of rows.
-template <int ROWS> RF_FN void copy_tile(u32 lds, const u8* from, i64 row_bytes, u32 first_row, u32 rows, u32 first_k, u32 last_k) {
+template <int ROWS, class Rows>
+RF_FN void copy_tile(const Rows& of, u32 lds, const u8* from, i64 row_bytes, u32 first_row, u32 rows, u32 first_k, u32 last_k) {
     static_assert(ROWS * 8 % S_THREADS == 0, "a lane copies whole chunks");
     typedef Dealt<8, false> Deals;
 #pragma unroll
@@ -363,7 +406,7 @@ template <int ROWS> RF_FN void copy_tile(u32 lds, const u8* from, i64 row_bytes,
         const int c = (int)thread_x() + i * S_THREADS;
         const u32 row = first_row + Deals::row(c), k = first_k + Deals::chunk(c) * 16;
         const bool there = row < rows && k < last_k;
-        copy_async(lds + swizzled<128>(Deals::row(c), Deals::chunk(c)), from + (there ? Deals::place(row, k, row_bytes, 8) : 0), there);
+        copy_async(lds + swizzled<128>(Deals::row(c), Deals::chunk(c)), from + (there ? Deals::place(of.at(i, row), k, row_bytes, 8) : 0), there);
     }
 }
 #endif
@@ -374,6 +417,7 @@ typedef u32 Scale;
 struct Scales {
     static const int TOTAL = S_BK / 128 * (S_BM + S_BN), EACH = (TOTAL + S_THREADS - 1) / S_THREADS;
     u32 held[EACH];
+    RowsOfA<EACH> rows;
 
     RF_FN static u32 word(const u8* scales, i64 step, FastDiv block, u32 k, u32 last_k) {
 #if S_WORDS
@@ -388,6 +432,10 @@ struct Scales {
         return all;
 #endif
     }
+    RF_FN void start(const ScaledArgs& g, u32 first_row) {
+#pragma unroll
+        for (int i = 0; i < EACH; ++i) rows.look_up(g, i, first_row + (thread_x() + i * S_THREADS) % (S_BM + S_BN));
+    }
     RF_FN void fetch(const ScaledArgs& g, u32 first_row, u32 first_col, u32 k) {
 #pragma unroll
         for (int i = 0; i < EACH; ++i) {
@@ -395,7 +443,7 @@ struct Scales {
             if (c >= TOTAL) continue;
             if (at < S_BM) {
                 const u32 row = first_row + at < g.m ? first_row + at : g.m - 1;
-                held[i] = word((const u8*)g.a_scales + (i64)g.a_rows.divide(row) * g.a_scale_row, g.a_scale_k, g.a_block, from, g.k);
+                held[i] = word((const u8*)g.a_scales + (i64)g.a_rows.divide(rows.at(i, row)) * g.a_scale_row, g.a_scale_k, g.a_block, from, g.k);
             } else {
                 const u32 col = first_col + (at - S_BM) < g.n ? first_col + (at - S_BM) : g.n - 1;
                 held[i] = word((const u8*)g.b_scales + (i64)g.b_rows.divide(col) * g.b_scale_row, g.b_scale_k, g.b_block, from, g.k);
@@ -414,7 +462,12 @@ typedef float Scale;
 struct Scales {
     static const int TOTAL = S_SUBS * (S_BM + S_BN), EACH = (TOTAL + S_THREADS - 1) / S_THREADS;
     float held[EACH];
+    RowsOfA<EACH> rows;
 
+    RF_FN void start(const ScaledArgs& g, u32 first_row) {
+#pragma unroll
+        for (int i = 0; i < EACH; ++i) rows.look_up(g, i, first_row + (thread_x() + i * S_THREADS) % (S_BM + S_BN));
+    }
     RF_FN void fetch(const ScaledArgs& g, u32 first_row, u32 first_col, u32 k) {
 #pragma unroll
         for (int i = 0; i < EACH; ++i) {
@@ -424,7 +477,7 @@ struct Scales {
             from = from < g.k ? from : g.k - 1;
             if (at < S_BM) {
                 u32 row = first_row + at < g.m ? first_row + at : g.m - 1;
-                held[i] = read_scale(g.a_scales, (i64)g.a_rows.divide(row) * g.a_scale_row + (i64)g.a_block.divide(from) * g.a_scale_k, g.a_kind);
+                held[i] = read_scale(g.a_scales, (i64)g.a_rows.divide(rows.at(i, row)) * g.a_scale_row + (i64)g.a_block.divide(from) * g.a_scale_k, g.a_kind);
             } else {
                 u32 col = first_col + (at - S_BM) < g.n ? first_col + (at - S_BM) : g.n - 1;
                 held[i] = read_scale(g.b_scales, (i64)g.b_rows.divide(col) * g.b_scale_row + (i64)g.b_block.divide(from) * g.b_scale_k, g.b_kind);
@@ -494,15 +547,20 @@ static const int TILE_BYTES = S_BM * S_A_ROW + (S_DIRECT ? 0 : S_BN * S_B_ROW);
 #if S_ASYNC
 struct Operands {
     static_assert(!S_SHUFFLED, "copies past the registers are of rows");
+    static const int EACH = S_BM * 8 / S_THREADS;
     Columns columns;
-    u32 place, stage;
+    RowsOfA<EACH> rows;
+    u32 place, stage, first_row;
 
-    RF_FN static void copy(const ScaledArgs& g, u32 to, u32 k, u32 end) {
-        copy_tile<S_BM>(to, g.a, g.a_row, group_y() * S_BM, g.m, k, end);
-        copy_tile<S_BN>(to + S_BM * 128, g.b, g.b_row, group_x() * S_BN, g.n, k, end);
+    RF_FN void copy(const ScaledArgs& g, u32 to, u32 k, u32 end) const {
+        copy_tile<S_BM>(rows, to, g.a, g.a_row, first_row, g.m, k, end);
+        copy_tile<S_BN>(RowsOfB(), to + S_BM * 128, g.b, g.b_row, group_x() * S_BN, g.n, k, end);
     }
-    RF_FN void start(const ScaledArgs& g, const Tile&, char* lds, u32 begin, u32 end) {
+    RF_FN void start(const ScaledArgs& g, const Tile&, char* lds, u32 first, u32 begin, u32 end) {
         place = tile_address(lds);
+        first_row = first;
+#pragma unroll
+        for (int i = 0; i < EACH; ++i) rows.look_up(g, i, first_row + Dealt<8, false>::row((int)thread_x() + i * S_THREADS));
 #pragma unroll
         for (int stage = 0; stage < S_STAGES - 1; ++stage) {
             copy(g, place + stage * TILE_BYTES, begin + stage * S_BK, end);
@@ -523,25 +581,31 @@ struct Operands {
 };
 #else
 struct Operands {
-    Loader<S_BM, S_A_FORMAT, S_A_ROW, S_A_VECTOR, false> a;
+    typedef Loader<S_BM, S_A_FORMAT, S_A_ROW, S_A_VECTOR, false> OfA;
+    OfA a;
+    RowsOfA<OfA::ROUNDS> rows;
     Columns columns;
     char* lds;
+    u32 first_row;
 #if S_DIRECT
     Columns coming;
     u32 first_tile, tiles_n;
 #else
     Loader<S_BN, S_B_FORMAT, S_B_ROW, S_B_VECTOR, S_SHUFFLED> b;
 #endif
-    RF_FN void start(const ScaledArgs& g, const Tile& tile, char* place, u32 begin, u32 end) {
+    RF_FN void start(const ScaledArgs& g, const Tile& tile, char* place, u32 first, u32 begin, u32 end) {
         lds = place;
+        first_row = first;
+#pragma unroll
+        for (int i = 0; i < OfA::ROUNDS; ++i) rows.look_up(g, i, first_row + OfA::line(i));
 #if S_DIRECT
         first_tile = (group_x() * S_BN + uniform((u32)tile.first_col)) / 16;
         tiles_n = (g.n + 15) / 16;
         columns.fetch(g.b, g.b_row, first_tile, tiles_n, begin, tile.lane_id);
 #else
-        b.fetch(g.b, g.b_row, group_x() * S_BN, g.n, begin, end);
+        b.fetch(RowsOfB(), g.b, g.b_row, group_x() * S_BN, g.n, begin, end);
 #endif
-        a.fetch(g.a, g.a_row, group_y() * S_BM, g.m, begin, end);
+        a.fetch(rows, g.a, g.a_row, first_row, g.m, begin, end);
     }
     // With one tile, waves wait before they overwrite it; with two, those that still read are one round behind.
     RF_FN char* here(u32 turn) const { return lds + (S_DIRECT ? turn * TILE_BYTES : 0); }
@@ -554,16 +618,32 @@ struct Operands {
     }
     RF_FN TileAddress go_on(const ScaledArgs& g, const Tile& tile, u32 turn, u32 k, u32 end) {
         // Past the end codes are zeros.
-        a.fetch(g.a, g.a_row, group_y() * S_BM, g.m, k + S_BK, end);
+        a.fetch(rows, g.a, g.a_row, first_row, g.m, k + S_BK, end);
 #if S_DIRECT
         if (k + S_BK < end) coming.fetch(g.b, g.b_row, first_tile, tiles_n, k + S_BK, tile.lane_id);
 #else
-        b.fetch(g.b, g.b_row, group_x() * S_BN, g.n, k + S_BK, end);
+        b.fetch(RowsOfB(), g.b, g.b_row, group_x() * S_BN, g.n, k + S_BK, end);
 #endif
         return tile_address(here(turn));
     }
 };
 #endif
+
+// Where the rows of a workgroup's tile begin. Where products are grouped, `g` becomes that of the tile's group; whether there is one.
+RF_FN bool go_to_rows(ScaledArgs& g, u32& first_row) {
+    first_row = group_y() * S_BM;
+#if S_GROUPED
+    Group<S_GROUPED, S_BM> group;
+    if (!group.find(g, group_y())) return false;
+    first_row = group.tile * S_BM;
+    g.m = group.rows;
+    g.first = group.first;
+    g.b += (i64)group.number * g.b_group;
+    g.b_scales = (const char*)g.b_scales + (i64)group.number * g.b_scale_group;
+    g.c += (i64)group.first * g.c_row;
+#endif
+    return true;
+}
 
 extern "C" __global__ __launch_bounds__(S_THREADS) void q_scaled(ScaledArgs g) {
 #if S_SLICED
@@ -577,7 +657,9 @@ extern "C" __global__ __launch_bounds__(S_THREADS) void q_scaled(ScaledArgs g) {
     __shared__ __attribute__((aligned(16))) char lds[(S_DIRECT ? 2 : 1) * TILE_BYTES];
 #endif
     __shared__ Scale scales[2][Scales::TOTAL];
-    const u32 first_row = group_y() * S_BM, first_col = group_x() * S_BN;
+    const u32 first_col = group_x() * S_BN;
+    u32 first_row;
+    if (!go_to_rows(g, first_row)) return;
     Tile tile;
     Totals total;
     Scales next;
@@ -585,7 +667,8 @@ extern "C" __global__ __launch_bounds__(S_THREADS) void q_scaled(ScaledArgs g) {
     tile.start();
     tile.clear();
     total.clear();
-    operands.start(g, tile, lds, begin, end);
+    operands.start(g, tile, lds, first_row, begin, end);
+    next.start(g, first_row);
     // Rounds since the sums were last scaled, this one included; scales are fetched one round before they are needed.
     u32 open = 1, turn = 0;
     if (S_MX || S_SUBS > 1 || g.rounds == 1 || begin + S_BK >= end) next.fetch(g, first_row, first_col, begin);

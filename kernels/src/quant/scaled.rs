@@ -1,4 +1,4 @@
-//! `q_matmul_scaled`: the launcher of `scaled.hip`.
+//! `q_matmul_scaled`: the launcher of `scaled.hip`, of one product; `grouped.rs` is that of groups of rows.
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ use super::format::{Format, ScaleKind};
 use super::preshuffle::PreshuffledRows;
 use crate::Result;
 use crate::family::{self, BOX_LIMIT, FastDiv, GRID_YZ_MAX, KernelLaunch, Sources, c_type, shape};
-use crate::gemm::matrix_side;
+use crate::gemm::{Grouping, matrix_side};
 use crate::graphs::{self, Graphs};
 use crate::tuning::Candidate;
 
@@ -187,7 +187,7 @@ impl Side<'_> {
 /// `Shape` for shapes, types or layouts that do not fit; `Unsupported` for another type of `c`; errors of compilation and launch.
 pub fn q_matmul_scaled(stream: &Stream, a: &CodedRows<'_>, b: &CodedRows<'_>, c: ViewMut<'_>) -> Result<()> {
     let names = ["b.codes", "b.scales", "b.block"];
-    multiply(stream, a, |stream, c| plain_side(stream, names, b, c), c, None)
+    multiply(stream, a, |stream, c| plain_side(OP, stream, names, b, c), c, None)
 }
 
 /// [`q_matmul_scaled`] by a weight that was laid out once: the same bits. Where the matrix unit takes its codes as they are, they go from memory
@@ -198,7 +198,7 @@ pub fn q_matmul_scaled(stream: &Stream, a: &CodedRows<'_>, b: &CodedRows<'_>, c:
 pub fn q_matmul_preshuffled(stream: &Stream, a: &CodedRows<'_>, b: &PreshuffledRows<'_>, c: ViewMut<'_>) -> Result<()> {
     let names = ["b.weight", "b.scales", "b.block"];
     let side = |stream: &Stream, c: &View<'_>| match b.weight.laid_out() {
-        None => plain_side(stream, names, &b.plain(), c),
+        None => plain_side(OP, stream, names, &b.plain(), c),
         Some(codes) => {
             family::on_device(OP, names[0], stream, &codes)?;
             family::disjoint(OP, names[0], c, &codes)?;
@@ -207,7 +207,7 @@ pub fn q_matmul_preshuffled(stream: &Stream, a: &CodedRows<'_>, b: &PreshuffledR
             let (format, laid_out) = (b.weight.format(), true);
             let side =
                 Side { format, codes, rows, k, row_bytes, laid_out, scales: b.scales, kind: b.kind, block: b.block };
-            check_scales(stream, [names[1], names[2]], &side, c)?;
+            check_scales(OP, stream, [names[1], names[2]], &side, c)?;
             Ok(side)
         }
     };
@@ -222,11 +222,8 @@ fn multiply<'b>(
     c: ViewMut<'_>,
     by: Option<Candidate>,
 ) -> Result<()> {
-    if !matches!(c.dtype(), DType::F32 | DType::F16 | DType::BF16) {
-        return Err(Error::Unsupported { op: OP, dtype: c.dtype(), arch: c.arch() }.into());
-    }
-    family::on_device(OP, "c", stream, &c)?;
-    let a = plain_side(stream, ["a.codes", "a.scales", "a.block"], a, &c)?;
+    check_result(OP, stream, &c)?;
+    let a = plain_side(OP, stream, NAMES_OF_A, a, &c)?;
     let b = b(stream, &c)?;
     let [m, n, k] = check(&a, &b, &c)?;
     if m == 0 || n == 0 {
@@ -264,6 +261,7 @@ fn multiply_ours(job: &Job<'_, '_>, c: ViewMut<'_>) -> Result<()> {
         words: unit == Unit::Mx && a.words() && b.words(),
         sliced: choice.slices > 1,
         copies: copies(info, unit, vector),
+        grouping: None,
     };
     static SOURCES: Sources<ScaledKey> = Sources::new();
     let source = SOURCES.get(key, source);
@@ -292,7 +290,7 @@ fn multiply_ours(job: &Job<'_, '_>, c: ViewMut<'_>) -> Result<()> {
 }
 
 /// What the kernel is told of a product whose K is one slice.
-fn args(job: &Job<'_, '_>, c: &ViewMut<'_>) -> ScaledArgs {
+fn args(job: &Job<'_, '_>, c: &View<'_>) -> ScaledArgs {
     let &Job { a, b, size: [m, n, k], .. } = job;
     // A stride of an axis with one scale is of no account.
     let stride = |side: &Side<'_>, axis: usize| side.scales.layout().strides()[axis];
@@ -365,25 +363,42 @@ const fn common_divisor(a: usize, b: usize) -> usize {
     if b == 0 { a } else { common_divisor(b, a % b) }
 }
 
-/// M, N, K.
-fn check(a: &Side<'_>, b: &Side<'_>, c: &ViewMut<'_>) -> Result<[usize; 3]> {
-    let (m, n, k) = (a.rows, b.rows, a.k);
+/// What the arguments of the first side are called.
+const NAMES_OF_A: [&str; 3] = ["a.codes", "a.scales", "a.block"];
+
+/// The type of a result, and where it is.
+fn check_result(op: &'static str, stream: &Stream, c: &View<'_>) -> Result<()> {
+    if !matches!(c.dtype(), DType::F32 | DType::F16 | DType::BF16) {
+        return Err(Error::Unsupported { op, dtype: c.dtype(), arch: c.arch() }.into());
+    }
+    family::on_device(op, "c", stream, c)
+}
+
+/// K of both sides, whose scales go together.
+fn check_depth(op: &'static str, a: &Side<'_>, b: &Side<'_>) -> Result<usize> {
+    let k = a.k;
     if k != b.k {
         let arg = if b.laid_out { "b.weight" } else { "b.codes" };
-        return Err(shape(OP, arg, format!("{k} codes to a row"), b.k));
+        return Err(shape(op, arg, format!("{k} codes to a row"), b.k));
     }
     if k == 0 {
-        return Err(shape(OP, "a.codes", "at least one element along K", 0));
+        return Err(shape(op, "a.codes", "at least one element along K", 0));
     }
     let (narrow, wide) = (a.block[1].min(b.block[1]), a.block[1].max(b.block[1]));
     if wide < k && !wide.is_multiple_of(narrow) {
         return Err(shape(
-            OP,
+            op,
             "b.block",
             format!("columns of which {} are a multiple or divisor", a.block[1]),
             b.block[1],
         ));
     }
+    Ok(k)
+}
+
+/// M, N, K.
+fn check(a: &Side<'_>, b: &Side<'_>, c: &ViewMut<'_>) -> Result<[usize; 3]> {
+    let (m, n, k) = (a.rows, b.rows, check_depth(OP, a, b)?);
     if c.shape() != [m, n] {
         return Err(shape(OP, "c", format!("[{m}, {n}]"), format!("{:?}", c.shape())));
     }
@@ -411,40 +426,42 @@ pub(super) fn check_codes(op: &'static str, arg: &'static str, format: Format, c
 }
 
 fn plain_side<'a>(
+    op: &'static str,
     stream: &Stream,
     [codes_arg, scales_arg, block_arg]: [&'static str; 3],
     rows: &CodedRows<'a>,
     c: &View<'_>,
 ) -> Result<Side<'a>> {
     let CodedRows { format, codes, scales, kind, block } = *rows;
-    family::on_device(OP, codes_arg, stream, &codes)?;
-    let [count, k] = check_codes(OP, codes_arg, format, &codes)?;
-    family::disjoint(OP, codes_arg, c, &codes)?;
+    family::on_device(op, codes_arg, stream, &codes)?;
+    let [count, k] = check_codes(op, codes_arg, format, &codes)?;
+    family::disjoint(op, codes_arg, c, &codes)?;
     let row_bytes = codes.layout().strides()[0];
     let side = Side { format, codes, rows: count, k, row_bytes, laid_out: false, scales, kind, block };
-    check_scales(stream, [scales_arg, block_arg], &side, c)?;
+    check_scales(op, stream, [scales_arg, block_arg], &side, c)?;
     Ok(side)
 }
 
 fn check_scales(
+    op: &'static str,
     stream: &Stream,
     [scales_arg, block_arg]: [&'static str; 2],
     side: &Side<'_>,
     c: &View<'_>,
 ) -> Result<()> {
     let k = side.k;
-    family::on_device(OP, scales_arg, stream, &side.scales)?;
-    family::same_dtype(OP, scales_arg, &side.scales, side.kind.dtype())?;
+    family::on_device(op, scales_arg, stream, &side.scales)?;
+    family::same_dtype(op, scales_arg, &side.scales, side.kind.dtype())?;
     let [down, along] = side.block;
     if down == 0 || along == 0 || (along < k && !along.is_multiple_of(BLOCK_LEAST)) || down.max(along) >= BOX_LIMIT {
         let expected = format!("rows, and a multiple of {BLOCK_LEAST} columns or {k} at least");
-        return Err(shape(OP, block_arg, expected, format!("{:?}", side.block)));
+        return Err(shape(op, block_arg, expected, format!("{:?}", side.block)));
     }
     let grid = [side.rows.div_ceil(down), k.div_ceil(along)];
     if side.scales.shape() != grid {
-        return Err(shape(OP, scales_arg, format!("{grid:?}"), format!("{:?}", side.scales.shape())));
+        return Err(shape(op, scales_arg, format!("{grid:?}"), format!("{:?}", side.scales.shape())));
     }
-    family::disjoint(OP, scales_arg, c, &side.scales)
+    family::disjoint(op, scales_arg, c, &side.scales)
 }
 
 /// Turns OCP's E4M3 codes into those of [`Format::E4M3Fnuz`] that stand for half as much, in place: a checkpoint's scales doubled
@@ -490,6 +507,8 @@ struct ScaledKey {
     words: bool,
     sliced: bool,
     copies: bool,
+    /// Of groups of rows.
+    grouping: Option<Grouping>,
 }
 
 impl ScaledKey {
@@ -517,6 +536,7 @@ fn source(key: ScaledKey) -> Source {
         ("S_SLICED", usize::from(key.sliced)),
         ("S_ASYNC", usize::from(key.copies)),
         ("S_STAGES", if key.copies { STAGES } else { 1 }),
+        ("S_GROUPED", key.grouping.map_or(0, |grouping| grouping as usize)),
     ]
     .map(|(name, value)| (name, value.to_string()));
     let types = [("S_OUT", c_type(key.output)), ("S_A_FORMAT", key.a.number()), ("S_B_FORMAT", key.b.number())];
@@ -525,11 +545,16 @@ fn source(key: ScaledKey) -> Source {
 }
 
 /// The kernel, and what it is tuned by.
-pub(crate) const SCALED_TEXTS: &str = concat!(include_str!("products.h"), include_str!("scaled.hip"));
+pub(crate) const SCALED_TEXTS: &str = concat!(
+    include_str!("products.h"),
+    include_str!("../gemm/rows.hip"),
+    include_str!("../gemm/groups.hip"),
+    include_str!("scaled.hip")
+);
 
-/// Sources for the registry, for one type of the result: by row and by block, each native where the architecture has it,
-/// microscaled, mixed and packed formats; of most by a weight laid out too.
-pub(super) fn sources(arch: Arch, output: DType) -> impl Iterator<Item = Source> {
+/// Operators and sources for the registry, for one type of the result: by row and by block, each native where the architecture has it,
+/// microscaled, mixed and packed formats; of most by a weight laid out too, and of groups of rows by weights in rows.
+pub(super) fn sources(arch: Arch, output: DType) -> impl Iterator<Item = (&'static str, Source)> {
     let info = arch.info();
     let matrix = matrix_side(info, DType::BF16) != 0;
     let own = if info.fp8 == Fp8::Fnuz { Format::E4M3Fnuz } else { Format::E4M3 };
@@ -547,7 +572,7 @@ pub(super) fn sources(arch: Arch, output: DType) -> impl Iterator<Item = Source>
         (own, own, 128, true, false, true),
     ];
     let variants = variants.into_iter().enumerate().filter(move |(_, (.., laid_out))| !laid_out || lays_out(info));
-    variants.map(move |(number, (a, b, block, vector, exponents, laid_out))| {
+    variants.flat_map(move |(number, (a, b, block, vector, exponents, laid_out))| {
         let unit = match code_product(arch, a, b) {
             Some(CodeProduct::Native) if matrix => match (is_deep(info, a, b), exponents, block >= DEEP) {
                 (true, true, _) => Unit::Mx,
@@ -573,7 +598,12 @@ pub(super) fn sources(arch: Arch, output: DType) -> impl Iterator<Item = Source>
         let copies = copies(info, unit, vector);
         let words = unit == Unit::Mx && vector[0];
         let sliced = number % 2 == 1 && (block >= 128 || unit == Unit::Mx);
-        source(ScaledKey { a, b, output, matrix, unit, sub, tiles, vector, path, words, sliced, copies })
+        let grouping = None;
+        let key = ScaledKey { a, b, output, matrix, unit, sub, tiles, vector, path, words, sliced, copies, grouping };
+        let grouping = (!laid_out).then_some([Grouping::Choices, Grouping::Offsets, Grouping::Counts][number % 3]);
+        let grouped = grouping.map(|grouping| ScaledKey { grouping: Some(grouping), sliced: false, ..key });
+        let grouped = grouped.map(|key| (grouped::OP, source(key)));
+        std::iter::once((OP, source(key))).chain(grouped)
     })
 }
 
@@ -627,12 +657,14 @@ const _: () = assert!(size_of::<ScaledSumArgs>() == 48);
 
 mod choice;
 mod explain;
+mod grouped;
 mod library;
 mod trial;
 mod tune;
 
 use choice::{Choice, WeightPath, at_once, choice, direct_across};
 pub use explain::explain_scaled;
+pub use grouped::{CodedStack, q_matmul_scaled_grouped};
 use library::Job;
 pub(crate) use library::scaling;
 pub(crate) use tune::CodedOperands;

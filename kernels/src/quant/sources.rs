@@ -30,7 +30,7 @@ pub(crate) fn sources(arch: Arch, x: DType) -> impl Iterator<Item = Row> {
         all.extend(activation_sources(x));
         all.extend(product_sources(arch, x));
         all.extend(row_codes::sources(x));
-        all.extend(scaled::sources(arch, x).map(|source| ("q_matmul_scaled", source)));
+        all.extend(scaled::sources(arch, x));
     }
     all.into_iter()
 }

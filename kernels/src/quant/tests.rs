@@ -9,6 +9,7 @@ mod activations;
 mod gguf;
 mod grouped;
 mod products;
+mod scaled_grouped;
 
 /// What a code is, from the definition of its format.
 fn decode(format: Format, code: u32) -> f64 {

@@ -15,6 +15,7 @@ mod gemm;
 mod gguf;
 mod grouped;
 mod grouped_codes;
+mod grouped_scaled;
 mod hadamard;
 mod index;
 mod interpolate;
@@ -358,6 +359,7 @@ pub fn all() -> Vec<Case> {
         selective_scan::cases(),
         delta::cases(),
         gguf::of_16_bits(),
+        grouped_scaled::cases(),
     ]
     .into_iter()
     .flatten()

@@ -3,8 +3,8 @@
 use rocfire_hal::{DType, Device, Tensor};
 use rocfire_kernels::gemm::GemmGroups;
 use rocfire_kernels::quant::{
-    CodeLayout, CodedMatrix, CodedRows, Format, Granularity, Preshuffled, PreshuffledRows, ScaleKind, Scales, q_matmul,
-    q_matmul_grouped, q_matmul_preshuffled, q_matmul_scaled,
+    CodeLayout, CodedMatrix, CodedRows, CodedStack, Format, Granularity, Preshuffled, PreshuffledRows, ScaleKind,
+    Scales, q_matmul, q_matmul_grouped, q_matmul_preshuffled, q_matmul_scaled, q_matmul_scaled_grouped,
 };
 
 use super::{Outcome, fp8, zeros};
@@ -51,6 +51,38 @@ pub fn packed(device: &Device, [m, n, k]: [usize; 3]) -> Outcome {
     )?)
 }
 
+/// Where the rows of experts begin, and the choices in a turn that meets all.
+fn chosen_by(
+    device: &Device,
+    first: impl Fn(usize) -> usize,
+    [experts, choices]: [usize; 2],
+) -> rocfire_hal::Result<[Tensor; 2]> {
+    let i32s = |values: Vec<usize>| {
+        let bytes: Vec<u8> = values.iter().flat_map(|&value| (value as i32).to_le_bytes()).collect();
+        Tensor::from_bytes(device, &[values.len()], DType::I32, &bytes)
+    };
+    let order = (0..choices).map(|place| place * 13 % choices).collect();
+    Ok([i32s((0..=experts).map(first).collect())?, i32s(order)?])
+}
+
+/// Tokens to four each of 32 experts, fp8 by fp8: sixteen, of which each expert has one or three, or one.
+pub fn scaled_experts(device: &Device, tokens: usize, [of_a, of_b]: [Granularity; 2]) -> Outcome {
+    let (chosen, experts, [k, n]) = (4, 32, [2048, 1024]);
+    let (format, kind) = (fp8(device), ScaleKind::F32);
+    let codes = zeros(device, &[tokens, k], DType::U8)?;
+    let scales = zeros(device, &of_a.scales_shape([tokens, k]), DType::F32)?;
+    let [down, along] = of_b.scales_shape([n, k]);
+    let (w, w_scales) =
+        (zeros(device, &[experts, n, k], DType::U8)?, zeros(device, &[experts, down, along], DType::F32)?);
+    let mut c = zeros(device, &[tokens * chosen, n], DType::BF16)?;
+    let first = |expert: usize| if tokens == 1 { expert / 8 } else { expert / 2 * 4 + expert % 2 };
+    let [offsets, order] = chosen_by(device, first, [experts, tokens * chosen])?;
+    let groups = GemmGroups::Choices { offsets: offsets.view(), order: order.view(), each: chosen };
+    let a = CodedRows { format, codes: codes.view(), scales: scales.view(), kind, block: of_a.block([tokens, k]) };
+    let b = CodedStack { format, codes: w.view(), scales: w_scales.view(), kind, block: of_b.block([n, k]) };
+    Ok(q_matmul_scaled_grouped(device.stream(), &a, &b, &groups, c.view_mut())?)
+}
+
 /// Sixteen tokens to four each of 32 experts, whose weights are E4M3 by blocks of 128 x 128, or E2M1 by 32 of K: each expert has one or
 /// three.
 pub fn experts(device: &Device, format: Format, along_k: bool) -> Outcome {
@@ -69,12 +101,7 @@ pub fn experts(device: &Device, format: Format, along_k: bool) -> Outcome {
     };
     let (words_lie, scales_lie) = (lies(&words)?, lies(&scales)?);
     let mut c = zeros(device, &[tokens * chosen, n], DType::BF16)?;
-    let i32s = |values: Vec<usize>| {
-        let bytes: Vec<u8> = values.iter().flat_map(|&value| (value as i32).to_le_bytes()).collect();
-        Tensor::from_bytes(device, &[values.len()], DType::I32, &bytes)
-    };
-    let offsets = i32s((0..=experts).map(|expert| expert / 2 * 4 + expert % 2).collect())?;
-    let order = i32s((0..tokens * chosen).map(|place| place * 13 % (tokens * chosen)).collect())?;
+    let [offsets, order] = chosen_by(device, |expert| expert / 2 * 4 + expert % 2, [experts, tokens * chosen])?;
     let groups = GemmGroups::Choices { offsets: offsets.view(), order: order.view(), each: chosen };
     let scales = Scales { view: scales.view().with_layout(scales_lie)?, kind, block: &block, global: None };
     let w = CodedMatrix { words: words.view().with_layout(words_lie)?, layout: &layout, scales: Some(&scales) };

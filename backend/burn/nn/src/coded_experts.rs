@@ -2,7 +2,7 @@
 
 use burn::module::{Module, Param, ParamId};
 use burn::tensor::{Int, Tensor};
-use rocfire_burn::custom::operators::{self, Activation, GroupedEpilogue, MatrixCoding, ScaleKind};
+use rocfire_burn::custom::operators::{self, Activation, Format, GroupedEpilogue, MatrixCoding, ScaleKind};
 
 use crate::tokens::whole;
 use crate::{ByExpert, Experts, one, run};
@@ -50,6 +50,21 @@ impl CodedMatrices {
         let scales = scales.map(Param::from_tensor);
         let bytes = bytes.map(|bytes| Param::initialized(ParamId::new(), bytes));
         CodedMatrices { codes: Param::initialized(ParamId::new(), codes), scales, bytes, coding }
+    }
+
+    /// A checkpoint's codes of OCP's E4M3 as the E4M3 that MI300 multiplies natively, as [`Coded::to_fnuz`](crate::Coded::to_fnuz).
+    /// `None` off rocfire's devices.
+    ///
+    /// # Panics
+    /// For codes of another format, and scales that are not f32.
+    pub fn to_fnuz(&self) -> Option<CodedMatrices> {
+        let (Format::E4M3, ScaleKind::F32, Some(scales)) = (self.coding.format, self.coding.kind, &self.scales) else {
+            panic!("to_fnuz: coding must be E4M3 with scales of f32, got {:?}", self.coding)
+        };
+        let codes = run(operators::halve_to_fnuz(), vec![self.codes.val().into_dispatch()])?.into_iter().next()?;
+        let coding = MatrixCoding { format: Format::E4M3Fnuz, ..self.coding };
+        let scales = scales.val().detach().mul_scalar(2.0);
+        Some(CodedMatrices::from_codes(Tensor::from_dispatch(codes), Some(scales), None, coding))
     }
 
     /// Codes and scales, for an operator.

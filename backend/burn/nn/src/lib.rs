@@ -10,8 +10,8 @@
 //! - [`RmsNorm`], [`LayerNorm`], [`GroupNorm`], [`RotaryEncoding`], [`GatedMlp`] and [`CrossEntropyLoss`] are Burn's modules, a launch
 //!   each, with gradients; [`gate`], [`softmax`] and [`log_softmax`] their functions. Norms load Burn's records.
 //! - [`Experts`] are the blocks of a mixture of experts, with gradients, over [`ByExpert`] and [`grouped_matmul`]; [`route`] chooses
-//!   experts of tokens. [`QuantExperts`] are the same of codes, [`CodedMatrices`], [`GgufExperts`] of blocks of
-//!   GGUF.
+//!   experts of tokens. [`QuantExperts`] are the same of codes, [`CodedMatrices`], [`ScaledExperts`] of codes by codes,
+//!   [`GgufExperts`] of blocks of GGUF.
 //! - [`sample`] draws tokens by top-k, top-p, min-p and masks; [`penalise`], [`log_probabilities`], [`top_k`] and [`accept`] are
 //!   beside it.
 //! - [`QuantLinear`] multiplies codes by codes; [`Coded`] is what it reads; [`hadamard()`] spreads outliers before.
@@ -52,6 +52,7 @@ mod norm;
 mod quantised;
 mod recurrent;
 mod rope;
+mod scaled_experts;
 mod tokens;
 
 pub use attention::{AttentionInputs, attention};
@@ -74,6 +75,7 @@ pub use rocfire_burn::custom::operators::{
     RouteForm, ScaleKind, Score, Shared, SharedScore,
 };
 pub use rope::RotaryEncoding;
+pub use scaled_experts::{ScaledExperts, grouped_matmul_scaled};
 pub use tokens::{
     LogProbabilities, Penalties, Sampling, accept, accept_greedy, log_probabilities, penalise, probabilities, route,
     sample, top_k,

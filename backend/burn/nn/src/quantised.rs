@@ -18,7 +18,7 @@ pub enum Scales {
 }
 
 impl Scales {
-    fn into_dispatch(self) -> DispatchTensor {
+    pub(crate) fn into_dispatch(self) -> DispatchTensor {
         match self {
             Scales::Floats(scales) => scales.into_dispatch(),
             Scales::Exponents(scales) => scales.into_dispatch(),

@@ -62,6 +62,22 @@ pub fn product(a: Coding, b: Coding, to: DType, is_laid_out: bool) -> Operator {
     operators::product(a, b, to_hal(to).or_panic(), is_laid_out)
 }
 
+/// [`operators::grouped_matmul_scaled`] into a type of Burn's.
+///
+/// # Panics
+/// For a quantised type.
+pub fn grouped_matmul_scaled(a: Coding, b: MatrixCoding, to: DType) -> Operator {
+    operators::grouped_matmul_scaled(a, b, to_hal(to).or_panic())
+}
+
+/// [`operators::expert_matmul_scaled`] into a type of Burn's.
+///
+/// # Panics
+/// For a quantised type.
+pub fn expert_matmul_scaled(a: Coding, b: MatrixCoding, to: DType) -> Operator {
+    operators::expert_matmul_scaled(a, b, to_hal(to).or_panic())
+}
+
 /// [`operators::sample`] into a type of Burn's.
 ///
 /// # Panics

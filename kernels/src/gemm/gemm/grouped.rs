@@ -182,6 +182,24 @@ pub(crate) struct ToldGroups {
     pub a_rows: usize,
 }
 
+impl ToldGroups {
+    /// Tiles of columns, and of rows as groups can fill them at most.
+    pub(crate) fn grid(
+        &self,
+        op: &'static str,
+        [rows, n]: [usize; 2],
+        [tile_rows, columns]: [usize; 2],
+    ) -> Result<[usize; 3]> {
+        let grid = [n.div_ceil(columns), self.row_tiles, 1];
+        if grid[..2].iter().any(|&tiles| tiles > GRID_YZ_MAX) {
+            let got = format!("{rows} rows of {n} columns in {} groups", self.count);
+            let expected = format!("at most {GRID_YZ_MAX} tiles of {tile_rows} x {columns} either way");
+            return Err(shape(op, "c", expected, got));
+        }
+        Ok(grid)
+    }
+}
+
 /// `c[rows of g] = a[rows of g] · b[g]` for every group `g`.
 ///
 /// # Shapes

@@ -7,7 +7,7 @@ use std::borrow::Cow;
 use rocfire_fusion::Epilogue;
 use rocfire_hal::{DType, Error, Source, Stream, View, ViewMut};
 
-use super::grouped::{Apart, GroupedArgs, grid};
+use super::grouped::{Apart, GroupedArgs};
 use super::{
     BLOCK, GGUF_FEW, GGUF_LISTED, GGUF_MATRIX, GGUF_TILES, QMatmulArgs, QMatmulKey, in_vectors_of_a, source_of,
 };
@@ -165,7 +165,7 @@ fn multiply(
         a_vector: u32::from(in_vectors),
     };
     let args = GroupedArgs::new(product, &told, each, &Apart { w_group: strides[0], s_group_bytes: 0 });
-    let grid = grid(OP, &told, [rows, n], tile)?;
+    let grid = told.grid(OP, [rows, n], tile)?;
     static SOURCES: Sources<(GgufKey, u128)> = Sources::new();
     let epilogue = epilogue.as_ref();
     let (hash, text) = epilogue::hash_and_text(epilogue);

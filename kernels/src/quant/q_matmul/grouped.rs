@@ -11,7 +11,7 @@ use super::{
 };
 use crate::Result;
 use crate::epilogue::{self, BoundEpilogue};
-use crate::family::{self, BOX_LIMIT, GRID_YZ_MAX, KernelLaunch, Sources, shape};
+use crate::family::{self, BOX_LIMIT, KernelLaunch, Sources, shape};
 use crate::gemm::{GemmGroups, ToldGroups};
 use crate::quant::few::{self, Tile, units};
 use crate::quant::few_along::{self, AlongKey};
@@ -183,7 +183,7 @@ fn multiply(
     let variant = choose(stream, &of, &apart, a.dtype(), [rows, count]);
     let told = groups.told(&a, [rows, each], variant.rows);
     let args = GroupedArgs::new(QMatmulArgs { m: rows as u32, ..of.args }, &told, each, &apart);
-    let grid = grid(OP, &told, [rows, n], [variant.rows, variant.columns])?;
+    let grid = told.grid(OP, [rows, n], [variant.rows, variant.columns])?;
     let kernel = match variant.kernel {
         Kernel::Few(key) => Kernel::Few(few::FewKey { grouping: Some(told.grouping), ..key }),
         Kernel::Along(key) => Kernel::Along(AlongKey { grouping: Some(told.grouping), ..key }),
@@ -207,22 +207,6 @@ fn multiply(
     //   `groups`: checked views all.
     // - It writes C only, or the epilogue's outputs.
     unsafe { launch.run_with_epilogue(&args, epilogue, c.buffer(), None) }
-}
-
-/// Tiles of columns, and of rows as groups can fill them at most.
-pub(super) fn grid(
-    op: &'static str,
-    told: &ToldGroups,
-    [rows, n]: [usize; 2],
-    [tile_rows, columns]: [usize; 2],
-) -> Result<[usize; 3]> {
-    let grid = [n.div_ceil(columns), told.row_tiles, 1];
-    if grid[..2].iter().any(|&tiles| tiles > GRID_YZ_MAX) {
-        let got = format!("{rows} rows of {n} columns in {} groups", told.count);
-        let expected = format!("at most {GRID_YZ_MAX} tiles of {tile_rows} x {columns} either way");
-        return Err(shape(op, "c", expected, got));
-    }
-    Ok(grid)
 }
 
 /// From one group's matrix to the next one's: words, and bytes of scales.

@@ -114,7 +114,7 @@ impl Measured for CodedOperands {
         let [a, a_scales, b, b_scales, c] = &mut self.sets[number % count];
         let (a, b) = (rows(codes, 0, [m, k], [a, a_scales]), rows(codes, 1, [n, k], [b, b_scales]));
         let names = ["b.codes", "b.scales", "b.block"];
-        multiply(device.stream(), &a, |stream, c| plain_side(stream, names, &b, c), c.view_mut(), candidate)
+        multiply(device.stream(), &a, |stream, c| plain_side(OP, stream, names, &b, c), c.view_mut(), candidate)
     }
 
     fn result(&mut self, device: &Device, candidate: Candidate) -> Result<Vec<u8>> {
