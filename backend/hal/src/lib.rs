@@ -70,6 +70,7 @@ mod dtype;
 #[cfg(feature = "emulated")]
 mod emulated;
 mod error;
+mod exit;
 mod fault;
 #[cfg(any(feature = "hip", feature = "cuda"))]
 mod foreign;

@@ -11,7 +11,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, Once, PoisonError};
 use std::time::Duration;
 
 use super::{CodeObject, Pipeline, Source, jobs};
-use crate::Result;
+use crate::{Result, exit};
 
 type Outcome = std::thread::Result<Result<Arc<CodeObject>>>;
 
@@ -151,16 +151,13 @@ impl Workers {
 /// Runs a job on a thread of its own, behind those that came before where as many run as may.
 fn submit(job: Job, urgency: Urgency) {
     static AT_EXIT: Once = Once::new();
-    AT_EXIT.call_once(|| {
-        // SAFETY: the function lives as long as the program, and takes and gives nothing.
-        let _full = unsafe { libc::atexit(rest) };
-    });
+    AT_EXIT.call_once(|| exit::at_exit(rest));
     lock(&WORKERS).put(job, urgency);
 }
 
 /// Waits for what is being compiled, and forgets what is not begun. A compiler that is a library must not run when its memory is
 /// given back, and one that is a process leaves its files.
-extern "C" fn rest() {
+fn rest() {
     let mut workers = lock(&WORKERS);
     workers.waiting.clear();
     workers.behind.clear();
