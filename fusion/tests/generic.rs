@@ -3,8 +3,7 @@
 use rocfire_fusion::{Draft, Graph, Reduce, Scalar, Unary, run};
 use rocfire_hal::{Config, DType, Device, DeviceId, Generic, Tensor};
 
-/// Of a wave's kernels, of those that keep a row in registers, and at the limits between them; the last is left to a kernel for rows of
-/// any length as it is.
+/// Of a wave's kernels, of those that keep a row in registers, and at the limits between them; the last is of two chunks, and not packed.
 const EXTENTS: [usize; 14] = [1, 3, 63, 64, 65, 257, 512, 1000, 1024, 1025, 2048, 4099, 8192, 8201];
 
 fn device(folder: &tempfile::TempDir, generic: Generic) -> Device {
@@ -13,7 +12,7 @@ fn device(folder: &tempfile::TempDir, generic: Generic) -> Device {
     Device::open(id, config.with_generic(generic).with_compile_jobs(2)).unwrap()
 }
 
-/// Two passes with values of each row between, sums and the position of an extreme: a norm with what else a model asks of a row.
+/// Two reductions and a pass over the row behind them.
 fn norm(dtype: DType) -> Graph {
     Draft::graph("norm", |g| {
         let x = g.input(dtype).cast(DType::F32);

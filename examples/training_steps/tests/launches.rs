@@ -53,3 +53,25 @@ fn a_step_of_the_perceptron_is_few_launches() {
     let figures = compare("mlp");
     assert!(figures.launches <= 13.0, "{} launches", figures.launches);
 }
+
+/// The last line of a run's losses with nothing compiled before.
+fn cold_loss(model: &str, generic: &str) -> String {
+    let folder = tempfile::tempdir().expect("a folder for the cache");
+    let mut command = Command::new(env!("CARGO_BIN_EXE_training-steps"));
+    command.args([model, "--small", "--alone", "--steps", "2", "--warm-up", "1"]);
+    command.env("ROCFIRE_CACHE_DIR", folder.path()).env("ROCFIRE_GENERIC", generic);
+    let output = command.output().expect("the example starts");
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(output.status.success(), "{text}{}", String::from_utf8_lossy(&output.stderr));
+    text.lines().find(|line| line.starts_with("loss ")).expect("the loss is printed").to_owned()
+}
+
+#[test]
+fn kernels_that_stand_in_give_the_same_loss() {
+    for model in ["transformer", "cnn"] {
+        let never = cold_loss(model, "never");
+        for generic in ["first", "always"] {
+            assert_eq!(cold_loss(model, generic), never, "{model}, {generic}");
+        }
+    }
+}

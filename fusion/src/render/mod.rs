@@ -13,7 +13,7 @@
 //! | [`Schedule::Tiled`] | vectors of a square; LDS transposes some inputs | no rows, inputs whose neighbours lie along another axis |
 //! | [`Schedule::Wave1`], `2`, `4`, `8` | so many steps of a row, kept in registers from pass to pass; one wave or less a row | short rows |
 //! | [`Schedule::WavePacked1`], `2`, `4`, `8` | the same, steps of 16 bytes | short rows that lie packed |
-//! | [`Schedule::Group`] | the quads of one chain of a row, read again in every pass; one workgroup a row | long rows |
+//! | [`Schedule::Group`] | the quads of one chain of a row, read again in every pass; one workgroup a row | long rows; other rows until their own schedule is compiled |
 //! | [`Schedule::Held2`], `4`, `8` | the same, kept in registers from pass to pass | rows of one chunk that fit there |
 //! | [`Schedule::HeldLong2`], `4`, `8` | the same for one of so many chunks | rows of so many chunks that fit there |
 //! | [`Schedule::Columns`] | a row, or chains of it | rows that lie side by side in memory |
