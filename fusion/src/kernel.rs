@@ -5,7 +5,7 @@
 
 use std::sync::{Arc, Mutex, OnceLock, PoisonError, RwLock};
 
-use rocfire_hal::{Device, Function, Generic, Stream};
+use rocfire_hal::{Device, Function, Generic, Source, Stream};
 use rustc_hash::FxHashMap;
 
 use crate::block;
@@ -41,6 +41,9 @@ const HELD: [(usize, Schedule); 6] = [
 /// The most threads that a workgroup can have on every device.
 const THREADS_MOST: usize = 1024;
 
+/// Kernels by schedule and by whether indices have 64 bits.
+type Kernels = [[OnceLock<Function>; 2]; Schedule::ALL.len()];
+
 /// A graph that was analysed for one device, with its kernels there.
 pub(crate) struct Prepared {
     pub graph: Graph,
@@ -58,12 +61,11 @@ pub(crate) struct Prepared {
     pub wide_columns: bool,
     /// The schedules of `HELD`; `None` where there are not enough registers.
     held: [Option<Held>; HELD.len()],
-    /// The kernels, by schedule and by whether indices have 64 bits.
-    functions: [[OnceLock<Function>; 2]; Schedule::ALL.len()],
+    functions: Kernels,
     /// The graph cut between its passes, once that was wanted; `None` inside if it cannot be.
     stages: OnceLock<Option<Stages>>,
-    /// The kernels for joined launches, by the same.
-    several: [[OnceLock<Function>; 2]; Schedule::ALL.len()],
+    /// The kernels for joined launches.
+    several: Kernels,
     /// The last launches, to repeat them with other memory.
     pub recent: Mutex<Recent>,
     /// Keeps the device open, so that its stream's address names no other while this is in the map.
@@ -161,13 +163,7 @@ impl Prepared {
     /// # Errors
     /// [`Error::Hal`].
     pub(crate) fn function(&self, schedule: Schedule, wide: bool) -> Result<&Function> {
-        let slot = &self.functions[schedule as usize][usize::from(wide)];
-        if let Some(function) = slot.get() {
-            return Ok(function);
-        }
-        let source = render::source(&self.graph, &self.plan, schedule, wide, 1);
-        let function = self.device.function(&source, render::ENTRY)?;
-        Ok(slot.get_or_init(|| function))
+        self.kept(&self.functions, schedule, wide, 1, Device::function)
     }
 
     /// Whether [`Schedule::Group`] runs rows now in the place of another schedule.
@@ -191,13 +187,7 @@ impl Prepared {
     /// # Errors
     /// [`Error::Hal`].
     fn is_at_hand(&self, schedule: Schedule, wide: bool) -> Result<bool> {
-        let slot = &self.functions[schedule as usize][usize::from(wide)];
-        if let Some(function) = slot.get() {
-            return Ok(function.has_come());
-        }
-        let source = render::source(&self.graph, &self.plan, schedule, wide, 1);
-        let function = self.device.function_behind(&source, render::ENTRY)?;
-        Ok(slot.get_or_init(|| function).has_come())
+        Ok(self.kept(&self.functions, schedule, wide, 1, Device::function_behind)?.has_come())
     }
 
     /// The kernel of a schedule for `members` joined launches, compiled or loaded at its first use.
@@ -205,12 +195,24 @@ impl Prepared {
     /// # Errors
     /// [`Error::Hal`].
     pub(crate) fn several(&self, schedule: Schedule, wide: bool, members: usize) -> Result<&Function> {
-        let slot = &self.several[schedule as usize][usize::from(wide)];
+        self.kept(&self.several, schedule, wide, members, Device::function)
+    }
+
+    /// The kernel that a table has in a schedule's place, asked of the device where it has none.
+    fn kept<'a>(
+        &self,
+        kernels: &'a Kernels,
+        schedule: Schedule,
+        wide: bool,
+        members: usize,
+        ask: fn(&Device, &Source, &str) -> rocfire_hal::Result<Function>,
+    ) -> Result<&'a Function> {
+        let slot = &kernels[schedule as usize][usize::from(wide)];
         if let Some(function) = slot.get() {
             return Ok(function);
         }
         let source = render::source(&self.graph, &self.plan, schedule, wide, members);
-        let function = self.device.function(&source, render::ENTRY)?;
+        let function = ask(&self.device, &source, render::ENTRY)?;
         Ok(slot.get_or_init(|| function))
     }
 }

@@ -243,6 +243,13 @@ pub(crate) struct Shot {
     stands_in: bool,
 }
 
+impl Shot {
+    /// Whether the same launch may come again, remembered or joined with others: it has no totals of its own, and its schedule stays.
+    fn may_come_again(&self) -> bool {
+        self.partials.is_none() && !self.stands_in
+    }
+}
+
 impl<'a> Call<'a> {
     fn elementwise(&self, geometry: &mut Geometry) -> Result<()> {
         if geometry.extents.contains(&0) {
@@ -566,7 +573,7 @@ impl<'a> Call<'a> {
             let flops = shape.iter().product::<usize>() as u64 * self.prepared.graph.operators() as u64;
             work = Work { shape, bytes: geometry.bytes(), flops, ..work };
         }
-        if shot.partials.is_none() && !shot.stands_in {
+        if shot.may_come_again() {
             let mut recent = self.prepared.recent.lock().unwrap_or_else(PoisonError::into_inner);
             recent.oldest().keep(self, block.bytes(), (&bases[..geometry.placements().len()], numbers), (*shot, wide));
         }
@@ -583,8 +590,7 @@ impl<'a> Call<'a> {
     ) -> Result<()> {
         let label = self.prepared.graph.name();
         let launch = Launch { work, label, grid: shot.grid, block: shot.block, lds_bytes: 0, args, outputs };
-        let is_small =
-            shot.grid[0] <= TOGETHER_GROUPS_MOST && shot.grid[1] == 1 && shot.partials.is_none() && !shot.stands_in;
+        let is_small = shot.grid[0] <= TOGETHER_GROUPS_MOST && shot.grid[1] == 1 && shot.may_come_again();
         let capacity = if is_small { capacity(launch.args.len()) } else { 0 };
         let several = || match self.prepared.several(shot.schedule, wide, capacity) {
             Ok(function) => Ok(function.clone()),

@@ -1,6 +1,7 @@
 //! Opening Candle's device, and saying what it is.
 
 use std::fmt;
+use std::sync::Arc;
 
 use candle_core::cuda_backend::kernels;
 use candle_core::{Device, Result};
@@ -26,8 +27,8 @@ pub struct Found {
 /// A wrong setting, a GPU that was asked for and is not there, as [`candle_core::Error`].
 pub fn device() -> Result<Found> {
     let device = Device::new_cuda(0)?;
-    // Both lines compile only where the patches are in force, and of the same source as this crate.
-    let context: std::sync::Arc<CudaContext> = device.as_cuda_device()?.cuda_stream().context().clone();
+    // These compile only where the patches are in force, and of the same source as this crate.
+    let context = opened(&device)?;
     let _kernels: &'static dyn KernelLibrary = kernels::AFFINE.ptx();
     let opened = context.device();
     Ok(Found { device, id: opened.id(), info: opened.info().clone() })
@@ -39,8 +40,7 @@ pub fn device() -> Result<Found> {
 /// # Errors
 /// A device that is not rocfire's.
 pub fn launches(device: &Device) -> Result<u64> {
-    let context: std::sync::Arc<CudaContext> = device.as_cuda_device()?.cuda_stream().context().clone();
-    Ok(context.device().stream().launches())
+    Ok(opened(device)?.device().stream().launches())
 }
 
 /// Waits until every kernel that was asked for is compiled. Until then kernels for rows of any length may stand in for others, which
@@ -49,9 +49,13 @@ pub fn launches(device: &Device) -> Result<u64> {
 /// # Errors
 /// A device that is not rocfire's.
 pub fn wait_for_compiles(device: &Device) -> Result<()> {
-    let context: std::sync::Arc<CudaContext> = device.as_cuda_device()?.cuda_stream().context().clone();
-    context.device().wait_for_compiles();
+    opened(device)?.device().wait_for_compiles();
     Ok(())
+}
+
+/// What is behind a device of Candle's.
+fn opened(device: &Device) -> Result<Arc<CudaContext>> {
+    Ok(device.as_cuda_device()?.cuda_stream().context().clone())
 }
 
 impl fmt::Display for Found {

@@ -346,7 +346,7 @@ impl Device {
                 if let Some(function) = waiting.get(kernel) {
                     return Ok(function.clone());
                 }
-                let function = Function::coming(Arc::downgrade(&self.0), source, kernel, coming.flag());
+                let function = Function::coming(Arc::downgrade(&self.0), source, kernel, Arc::clone(coming));
                 waiting.insert(kernel.to_owned(), function.clone());
                 return Ok(function);
             }
@@ -370,13 +370,6 @@ impl Device {
             Some(code) => Loading::Loaded(Arc::new(self.load(&pipeline, source, &code)?)),
             None => Loading::Coming(Coming::start(pipeline, source.clone(), urgency), HashMap::new()),
         })
-    }
-
-    /// Puts a kernel that is compiled behind all others before them.
-    pub(crate) fn hurry(&self, source: &Source) {
-        if let Loading::Coming(coming, _) = &*lock(&self.slot(source)) {
-            coming.hurry();
-        }
     }
 
     /// Waits for every kernel that was asked of it, those too that others stand in for: what is timed from here on runs what it will

@@ -10,8 +10,10 @@ pub(crate) fn at_exit(then: fn()) {
             then();
         }
     }
-    THEN.get_or_init(|| then);
-    // SAFETY: the function lives as long as the program, and takes and gives nothing. Should there be no room for it, nothing is lost
-    // but the wait.
-    let _full = unsafe { libc::atexit(call) };
+    THEN.get_or_init(|| {
+        // SAFETY: the function lives as long as the program, and takes and gives nothing. Should there be no room for it, nothing is
+        // lost but the wait.
+        let _full = unsafe { libc::atexit(call) };
+        then
+    });
 }

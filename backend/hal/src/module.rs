@@ -2,10 +2,9 @@
 
 use std::collections::HashMap;
 use std::fmt;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
 
-use crate::compile::{CodeObject, KernelInfo, Source};
+use crate::compile::{CodeObject, Coming, KernelInfo, Source};
 use crate::device::DeviceInner;
 use crate::driver::{Driver, DriverKernel, DriverModule, Lined};
 use crate::{Device, Error, Result};
@@ -100,23 +99,17 @@ struct ComingKernel {
     device: Weak<DeviceInner>,
     source: Source,
     name: String,
-    /// Set when its code object is there, or will not be.
-    has_come: Arc<AtomicBool>,
+    coming: Arc<Coming>,
     /// What is known of it before.
     info: KernelInfo,
 }
 
 impl Function {
     /// One that is being compiled.
-    pub(crate) fn coming(
-        device: Weak<DeviceInner>,
-        source: &Source,
-        kernel: &str,
-        has_come: Arc<AtomicBool>,
-    ) -> Function {
+    pub(crate) fn coming(device: Weak<DeviceInner>, source: &Source, kernel: &str, coming: Arc<Coming>) -> Function {
         let (source, name) = (source.clone(), kernel.to_owned());
         let info = KernelInfo { name: name.clone(), ..KernelInfo::default() };
-        let coming = Some(ComingKernel { device, source, name, has_come, info });
+        let coming = Some(ComingKernel { device, source, name, coming, info });
         Function(Arc::new(FunctionInner { ready: OnceLock::new(), coming }))
     }
 
@@ -134,15 +127,13 @@ impl Function {
 
     /// Whether it is compiled, so that a launch of it does not wait for a compiler.
     pub fn has_come(&self) -> bool {
-        self.is_ready() || self.0.coming.as_ref().is_none_or(|coming| coming.has_come.load(Ordering::Acquire))
+        self.is_ready() || self.0.coming.as_ref().is_none_or(|kernel| kernel.coming.has_come())
     }
 
     /// Puts it before the kernels that are compiled behind all others, as a launch waits for it.
     pub(crate) fn hurry(&self) {
-        let device =
-            self.0.coming.as_ref().filter(|_| !self.has_come()).map(|coming| (coming, coming.device.upgrade()));
-        if let Some((coming, Some(device))) = device {
-            Device::from_inner(device).hurry(&coming.source);
+        if let (false, Some(kernel)) = (self.has_come(), &self.0.coming) {
+            kernel.coming.hurry();
         }
     }
 

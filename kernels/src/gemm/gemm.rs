@@ -684,7 +684,7 @@ mod grouped;
 mod vendor;
 
 pub use grouped::{GemmGroups, gemm_grouped, gemm_grouped_fused, gemm_grouped_transposed};
-pub(crate) use grouped::{ToldGroups, multiply as multiply_groups, outermost};
+pub(crate) use grouped::{GroupArgs, ToldGroups, multiply as multiply_groups, outermost};
 pub(crate) use vendor::is_real;
 pub use vendor::{gemm_apart, is_ours};
 

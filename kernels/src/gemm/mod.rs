@@ -24,7 +24,7 @@ pub use gemm::{
     GemmGroups, GemmParams, chunk_of, gemm, gemm_apart, gemm_fused, gemm_grouped, gemm_grouped_fused,
     gemm_grouped_transposed, is_ours, output_shape,
 };
-pub(crate) use gemm::{ToldGroups, is_real, multiply, multiply_groups, outermost};
+pub(crate) use gemm::{GroupArgs, ToldGroups, is_real, multiply, multiply_groups, outermost};
 pub(crate) use sources::{Grouping, sources};
 pub(crate) use tiling::{Staging, Unit};
 pub(crate) use tune::candidate_hash;

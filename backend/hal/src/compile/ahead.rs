@@ -7,7 +7,7 @@
 use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, Once, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use super::{CodeObject, Pipeline, Source, jobs};
@@ -19,7 +19,7 @@ type Outcome = std::thread::Result<Result<Arc<CodeObject>>>;
 pub(crate) struct Coming {
     outcome: Mutex<Option<Outcome>>,
     arrived: Condvar,
-    has_come: Arc<AtomicBool>,
+    has_come: AtomicBool,
 }
 
 impl Coming {
@@ -61,17 +61,12 @@ impl Coming {
 
     /// One that nobody compiles.
     pub fn never() -> Coming {
-        Coming { outcome: Mutex::new(None), arrived: Condvar::new(), has_come: Arc::default() }
+        Coming { outcome: Mutex::new(None), arrived: Condvar::new(), has_come: AtomicBool::new(false) }
     }
 
     /// Whether waiting takes no time.
     pub fn has_come(&self) -> bool {
         self.has_come.load(Ordering::Acquire)
-    }
-
-    /// Says when it has come.
-    pub fn flag(&self) -> Arc<AtomicBool> {
-        Arc::clone(&self.has_come)
     }
 
     /// Waits for it and takes it: whoever asks a second time waits for ever, so the one who asks keeps it.
@@ -150,8 +145,7 @@ impl Workers {
 
 /// Runs a job on a thread of its own, behind those that came before where as many run as may.
 fn submit(job: Job, urgency: Urgency) {
-    static AT_EXIT: Once = Once::new();
-    AT_EXIT.call_once(|| exit::at_exit(rest));
+    exit::at_exit(rest);
     lock(&WORKERS).put(job, urgency);
 }
 

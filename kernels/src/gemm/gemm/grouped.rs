@@ -182,7 +182,39 @@ pub(crate) struct ToldGroups {
     pub a_rows: usize,
 }
 
+/// The end of a kernel's arguments where its products are grouped, behind those of one product: `coded.h`, `scaled.hip`.
+#[repr(C)]
+#[derive(Clone, Copy, Pod, Zeroable)]
+pub(crate) struct GroupArgs {
+    bounds: u64,
+    choices: u64,
+    /// From one group's matrix to the next one's, and from its scales.
+    apart: [i64; 2],
+    groups: u32,
+    group_rows: u32,
+    each: u32,
+    a_rows: u32,
+    /// The kernel's own: the first row of a tile's group, once that is found.
+    first_row: u32,
+    unused: u32,
+}
+
 impl ToldGroups {
+    /// As the end of arguments. `each`: rows of a group that counts its own.
+    pub(crate) fn args(&self, each: usize, apart: [i64; 2]) -> GroupArgs {
+        GroupArgs {
+            bounds: self.bounds,
+            choices: self.choices,
+            apart,
+            groups: self.count as u32,
+            group_rows: each as u32,
+            each: self.each as u32,
+            a_rows: self.a_rows as u32,
+            first_row: 0,
+            unused: 0,
+        }
+    }
+
     /// Tiles of columns, and of rows as groups can fill them at most.
     pub(crate) fn grid(
         &self,

@@ -12,7 +12,7 @@ use super::{
 use crate::Result;
 use crate::epilogue::{self, BoundEpilogue};
 use crate::family::{self, BOX_LIMIT, KernelLaunch, Sources, shape};
-use crate::gemm::{GemmGroups, ToldGroups};
+use crate::gemm::{GemmGroups, GroupArgs, ToldGroups};
 use crate::quant::few::{self, Tile, units};
 use crate::quant::few_along::{self, AlongKey};
 use crate::quant::format::{CodeLayout, Packed, Scales};
@@ -300,34 +300,13 @@ fn strip(
 #[derive(Clone, Copy, Pod, Zeroable)]
 pub(super) struct GroupedArgs {
     product: QMatmulArgs,
-    bounds: u64,
-    choices: u64,
-    w_group: i64,
-    s_group_bytes: i64,
-    groups: u32,
-    group_rows: u32,
-    each: u32,
-    a_rows: u32,
-    first_row: u32,
-    unused: u32,
+    groups: GroupArgs,
 }
 const _: () = assert!(size_of::<GroupedArgs>() == 216);
 
 impl GroupedArgs {
     /// Of a product of all rows. `each`: rows of a group that counts its own.
     pub(super) fn new(product: QMatmulArgs, told: &ToldGroups, each: usize, apart: &Apart) -> GroupedArgs {
-        GroupedArgs {
-            product,
-            bounds: told.bounds,
-            choices: told.choices,
-            w_group: apart.w_group,
-            s_group_bytes: apart.s_group_bytes,
-            groups: told.count as u32,
-            group_rows: each as u32,
-            each: told.each as u32,
-            a_rows: told.a_rows as u32,
-            first_row: 0,
-            unused: 0,
-        }
+        GroupedArgs { product, groups: told.args(each, [apart.w_group, apart.s_group_bytes]) }
     }
 }

@@ -11,7 +11,7 @@ use super::{
 };
 use crate::Result;
 use crate::family::{self, BOX_LIMIT, KernelLaunch, Sources, shape};
-use crate::gemm::{GemmGroups, ToldGroups, matrix_side};
+use crate::gemm::{GemmGroups, GroupArgs, matrix_side};
 use crate::quant::format::{Format, ScaleKind};
 
 pub(super) const OP: &str = "q_matmul_scaled_grouped";
@@ -99,7 +99,7 @@ pub fn q_matmul_scaled_grouped(
     let work = Work { category: Category::Gemm, shape: &shape, flops, ..Work::default() };
     let threads = if matrix { 4 * info.wave_size as usize } else { 256 };
     let launch = KernelLaunch::new(stream, &source, (OP, "q_scaled"), grid, [threads, 1, 1]);
-    let args = GroupedScaledArgs::new(product, &told, each, &stack);
+    let args = GroupedScaledArgs { product, groups: told.args(each, [stack.group_bytes, stack.scale_bytes]) };
     // SAFETY:
     // - `GroupedScaledArgs` is the twin of the kernel's struct, sizes asserted on both sides. Groups that the kernel finds in `bounds`, of
     //   `groups` or one more elements, are held inside of the rows of A and C; choices, one for each row of C, inside of the rows of A. It
@@ -163,34 +163,6 @@ fn lines_of<'a>(a: &Side<'a>, groups: &GemmGroups<'_>, count: usize) -> Result<V
 #[derive(Clone, Copy, Pod, Zeroable)]
 struct GroupedScaledArgs {
     product: ScaledArgs,
-    bounds: u64,
-    choices: u64,
-    b_group: i64,
-    b_scale_group: i64,
-    groups: u32,
-    group_rows: u32,
-    each: u32,
-    a_count: u32,
-    first: u32,
-    unused: u32,
+    groups: GroupArgs,
 }
 const _: () = assert!(size_of::<GroupedScaledArgs>() == 248);
-
-impl GroupedScaledArgs {
-    /// Of a product of all rows. `each`: rows of a group that counts its own.
-    fn new(product: ScaledArgs, told: &ToldGroups, each: usize, stack: &Stack) -> GroupedScaledArgs {
-        GroupedScaledArgs {
-            product,
-            bounds: told.bounds,
-            choices: told.choices,
-            b_group: stack.group_bytes,
-            b_scale_group: stack.scale_bytes,
-            groups: told.count as u32,
-            group_rows: each as u32,
-            each: told.each as u32,
-            a_count: told.a_rows as u32,
-            first: 0,
-            unused: 0,
-        }
-    }
-}
