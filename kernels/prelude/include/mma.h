@@ -347,6 +347,20 @@ template <class T> struct MmaNarrow {
         else RF_MMA_NARROW("f16.f16");
     }
 #undef RF_MMA_NARROW
+    // The same into registers of its own.
+#define RF_MMA_NARROW(TYPES)                                                                                      \
+    asm volatile("mma.sync.aligned.m16n8k16.row.col.f32." TYPES ".f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, "       \
+                 "{%8, %9}, {%10, %11, %12, %13};"                                                                \
+                 : "=f"(to.at[0]), "=f"(to.at[1]), "=f"(to.at[2]), "=f"(to.at[3])                                 \
+                 : "r"(row_k), "r"(below_k), "r"(row_far), "r"(below_far), "r"(column_k), "r"(column_far),        \
+                   "f"(c.at[0]), "f"(c.at[1]), "f"(c.at[2]), "f"(c.at[3]))
+    RF_FN static Accumulator run_from(u32 row_k, u32 below_k, u32 row_far, u32 below_far, u32 column_k, u32 column_far, const Accumulator& c) {
+        Accumulator to;
+        if (same<T, bf16>::value) RF_MMA_NARROW("bf16.bf16");
+        else RF_MMA_NARROW("f16.f16");
+        return to;
+    }
+#undef RF_MMA_NARROW
 };
 template <class T> struct Fragment<T, 16> {
     static const int GROUP = 16, STEPS = 1;

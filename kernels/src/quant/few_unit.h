@@ -64,6 +64,8 @@ struct Unit : UnitOfNvidia {
     RF_FN static constexpr int column(int i) { return i / 2; }
     RF_FN static constexpr int code(int product, int column) { return product * COLUMNS + column; }
     RF_FN static void add(const u32* w, const u32* x, Sums& sums) { M::run(w[0], w[2], w[1], w[3], x[0], x[1], sums); }
+    // The same behind sums that stay as they are.
+    RF_FN static Sums sum_from(const u32* w, const u32* x, const Sums& from) { return M::run_from(w[0], w[2], w[1], w[3], x[0], x[1], from); }
     RF_FN static int skew(int row) { return (row >> 1 & 3) * 8; }
 };
 #endif

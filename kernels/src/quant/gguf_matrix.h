@@ -21,12 +21,21 @@ template <int> struct Constants {};
 static const int WAY = 0;
 static constexpr float GROWN_SUMS = 1.0f;
 
+// Bytes of a block, and the lowest bits of their address, which the compiler may know without it.
+struct Bytes {
+    const u8* at;
+    u32 low;
+    RF_FN Bytes operator+(int bytes) const { return {at + bytes, low + (u32)bytes}; }
+    template <class T> RF_FN const T& as(int bytes) const { return *(const T*)(at + bytes); }
+};
+RF_FN Bytes bytes_at(const u8* at) { return {at, (u32)(u64)at}; }
 // Where a lane reads: at a multiple of ALIGN bytes, from which all that it reads is a multiple of four away. Where ALIGN is 2, whole words
 // are read and the last two bytes, as `FourWords` does.
 template <int ALIGN> struct From {
     const u8 *at, *whole;
-    RF_FN From(const u8* from) : at(from), whole(ALIGN == 2 ? from - ((u32)(u64)from & 2u) : from) {}
-    RF_FN u32 before() const { return ALIGN == 2 ? (u32)(at - whole) : 0; }
+    u32 ahead;
+    RF_FN From(Bytes from) : at(from.at), ahead(ALIGN == 2 ? from.low & 2u : 0) { whole = at - ahead; }
+    RF_FN u32 before() const { return ahead; }
 };
 // N words of a lane.
 template <int ALIGN, int N> struct LaneWords {
@@ -82,6 +91,12 @@ static const u32 POWER = 0x47000000u;
 // `scale` of a run, and `offset`, divided by -BASE. SPLIT: a lane has the same k of both halves of a run; else its k are neighbours.
 template <int TYPE> struct Held;
 static const bool WIDE = same<In, bf16>::value;
+#if RF_DEVICE_AMD
+#define F_SIGNED 0
+#else
+// A byte of Q8_0 is a bf16 by a sum of two, which leaves nothing to be taken away.
+#define F_SIGNED (Q_GGUF == Q8_0 && WIDE)
+#endif
 // What is added to codes where weights have an offset.
 static constexpr float BASE = WIDE ? 128.0f : 1024.0f;
 
@@ -94,14 +109,14 @@ template <int HEADER, bool FIFTH, int MINUS, int ALIGN> struct HeldHalves {
     u32 before, first;
     f16 d, least;
 
-    RF_FN void fetch(const u8* block, int, int group) {
+    RF_FN void fetch(Bytes block, int, int group) {
         const From<ALIGN> own(block + HEADER + 4 * WORDS * group);
         before = own.before();
         first = 4 * WORDS * group;
         codes.fetch(own, FIFTH ? 4 : 0);
         if (FIFTH) fifths.fetch(From<ALIGN>(block + HEADER), 0);
-        d = *(const f16*)block;
-        if (OFFSET) least = *(const f16*)(block + 2);
+        d = block.as<f16>(0);
+        if (OFFSET) least = block.as<f16>(2);
     }
     RF_FN void start() {}
     RF_FN u32 word(int, int i) const {
@@ -130,10 +145,10 @@ template <bool FIFTH> struct HeldFourBits {
     u32 scale_bytes, least_bytes;
     int part;
 
-    RF_FN void fetch(const u8* block, int of, int group) {
+    RF_FN void fetch(Bytes block, int of, int group) {
         part = of;
-        header = load<4>((const u32*)block);
-        const From<16> own(block + 4 * WORDS * group), codes_of(own.at + 64 * part);
+        header = load<4>(&block.as<u32>(0));
+        const From<16> own(block + 4 * WORDS * group), codes_of(block + (4 * WORDS * group + 64 * part));
         if (FIFTH) fifths.fetch(own, 16);
 #pragma unroll
         for (int unit = 0; unit < 2; ++unit) codes[unit].fetch(codes_of, (FIFTH ? 48 : 16) + 32 * unit);
@@ -163,12 +178,12 @@ template <> struct Held<Q2_K> {
     u32 halves;
     Factor scales, leasts;
 
-    RF_FN void fetch(const u8* block, int part, int group) {
+    RF_FN void fetch(Bytes block, int part, int group) {
         const From<4> own(block + 4 * WORDS * group);
 #pragma unroll
         for (int half = 0; half < 2; ++half) codes[half].fetch(own, 16 + 32 * part + 16 * half);
         packed.fetch(From<4>(block), 8 * part);
-        halves = *(const u32*)(block + 80);
+        halves = block.as<u32>(80);
     }
     RF_FN void start() {
         scales.start(to_f32(bit_cast<f16>((u16)halves)), 0);
@@ -188,7 +203,7 @@ template <> struct Held<Q3_K> {
     f16 d;
     Factor scales;
 
-    RF_FN void fetch(const u8* block, int of, int group) {
+    RF_FN void fetch(Bytes block, int of, int group) {
         const From<2> own(block + 4 * WORDS * group);
         part = of;
         before = own.before();
@@ -198,7 +213,7 @@ template <> struct Held<Q3_K> {
             codes[half].fetch(own, 32 + 32 * part + 16 * half);
         }
         packed.fetch(From<2>(block), 96);
-        d = *(const f16*)(block + 108);
+        d = block.as<f16>(108);
     }
     // A scale has six bits: four in a half of one of eight bytes, two in a quarter of one of four.
     RF_FN void start() {
@@ -226,8 +241,8 @@ template <> struct Held<Q6_K> {
     f16 d;
     Factor scales;
 
-    RF_FN void fetch(const u8* block, int part, int group) {
-        const From<2> own(block + 4 * WORDS * group + 32 * part), low_of(own.at + 32 * part), scales_of(block + 8 * part);
+    RF_FN void fetch(Bytes block, int part, int group) {
+        const From<2> own(block + 4 * WORDS * group + 32 * part), low_of(block + (4 * WORDS * group + 64 * part)), scales_of(block + 8 * part);
         before = own.before();
 #pragma unroll
         for (int half = 0; half < 2; ++half) {
@@ -236,7 +251,7 @@ template <> struct Held<Q6_K> {
             high[half].fetch(own, 128 + 16 * half);
         }
         packed.fetch(scales_of, 192);
-        d = *(const f16*)(block + 208);
+        d = block.as<f16>(208);
     }
     RF_FN void start() {
         scales.start(to_f32(d), 128);
@@ -261,14 +276,14 @@ template <> struct Held<Q8_0> {
     f16 d;
     float by;
 
-    RF_FN void fetch(const u8* block, int, int group) {
+    RF_FN void fetch(Bytes block, int, int group) {
         const From<2> own(block + 2 + 4 * WORDS * group);
         before = own.before();
         codes.fetch(own, 0);
-        d = *(const f16*)block;
+        d = block.as<f16>(0);
     }
     RF_FN void start() { by = to_f32(d); }
-    RF_FN u32 word(int, int i) const { return codes.get(i, before) ^ 0x80808080u; }
+    RF_FN u32 word(int, int i) const { return F_SIGNED ? codes.get(i, before) : codes.get(i, before) ^ 0x80808080u; }
     RF_FN float scale(int, u32) const { return by; }
     RF_FN float offset(int, u32) const { return 0.0f; }
 };
@@ -283,32 +298,45 @@ static const int TAKEN = DEEP / 2;
 // --- codes as operands ---
 
 // A pair of an operand that is -BASE.
-#if RF_DEVICE_AMD
-#define F_SIGNED 0
-#else
-// A byte of Q8_0 is a bf16 by a sum of two, which leaves nothing to be taken away.
-#define F_SIGNED (Q_GGUF == Q8_0 && WIDE)
-#endif
 static const u32 BASE_PAIR = 0x10001u * ((WIDE ? 0xc300u : 0xe400u) + (Q_GGUF == Q8_0 && WIDE ? 0 : Type::MOVED));
 
+// What stands above codes in their pairs, and the eighth bits of a pair.
+struct PairBits {
+    u32 power, eighth;
+    RF_FN PairBits() : power(WIDE ? 0x43434343u : 0x64646464u), eighth(0x00800080u) {}
+};
 // The two pairs of a word of four codes.
-RF_FN void pairs_of(u32 word, u32* to) {
+RF_FN void pairs_of(u32 word, const PairBits& bits, u32* to) {
     if (Q_GGUF == Q8_0 && WIDE) {
 #if RF_DEVICE_AMD
         to[0] = exact_two<In>((float)(word & 0xffu), (float)(word >> 8 & 0xffu));
         to[1] = exact_two<In>((float)(word >> 16 & 0xffu), (float)(word >> 24));
 #else
-        // 128 + the lower seven bits, and -128 or, where the eighth bit of what was made positive is none, -256.
+        // 128 + the lower seven bits, and -128 or, where the eighth bit is set, -256.
 #pragma unroll
         for (int i = 0; i < 2; ++i) {
-            const u32 both = i == 0 ? zip_low_bytes(word, 0x43434343u) : zip_high_bytes(word, 0x43434343u);
-            const u32 less = (~both & 0x00800080u) | 0xc300c300u;
+            const u32 both = i == 0 ? zip_low_bytes(word, bits.power) : zip_high_bytes(word, bits.power);
+            const u32 less = (both & bits.eighth) | 0xc300c300u;
             asm("fma.rn.bf16x2 %0, %1, %2, %3;" : "=r"(to[i]) : "r"(both & 0xff7fff7fu), "r"(0x3f803f80u), "r"(less));
         }
 #endif
         return;
     }
-    const u32 power = WIDE ? 0x43434343u : 0x64646464u;
-    to[0] = zip_low_bytes(word, power);
-    to[1] = zip_high_bytes(word, power);
+    to[0] = zip_low_bytes(word, bits.power);
+    to[1] = zip_high_bytes(word, bits.power);
+}
+
+// A run of the columns of a product as its operands.
+RF_FN void operands_of(const Type* held, int run, const PairBits& bits, u32 (*w)[Unit::COLUMNS * TAKEN]) {
+#pragma unroll
+    for (int c = 0; c < Unit::COLUMNS; ++c) {
+        u32 pairs[PAIRS];
+#pragma unroll
+        for (int i = 0; i < PAIRS / 2; ++i) {
+            if (i < LANE_RUN / 4) pairs_of(held[c].word(run, i), bits, pairs + 2 * i);
+            else pairs[2 * i] = pairs[2 * i + 1] = 0;
+        }
+#pragma unroll
+        for (int i = 0; i < PAIRS; ++i) w[i / TAKEN][c * TAKEN + i % TAKEN] = pairs[i];
+    }
 }

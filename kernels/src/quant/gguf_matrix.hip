@@ -75,7 +75,7 @@ struct Part {
         if (read >= end) return;
 #pragma unroll
         for (int i = 0; i < CODES; ++i) {
-            held[i].fetch(blocks[i], part, group);
+            held[i].fetch(bytes_at(blocks[i]), part, group);
             if (part == Type::PARTS - 1) blocks[i] += Gguf<Q_GGUF>::BYTES;
         }
         ++read;
@@ -116,16 +116,9 @@ struct Part {
     RF_FN void add(const Type* held, int run, int p, const Unit::Sums* base, const SlabRows& x) {
         u32 w[STEPS][Unit::COLUMNS * TAKEN];
         float scale[Unit::COLUMNS], offset[Unit::COLUMNS];
+operands_of(held, run, PairBits(), w);
 #pragma unroll
         for (int c = 0; c < Unit::COLUMNS; ++c) {
-            u32 pairs[PAIRS];
-#pragma unroll
-            for (int i = 0; i < PAIRS / 2; ++i) {
-                if (i < LANE_RUN / 4) pairs_of(held[c].word(run, i), pairs + 2 * i);
-                else pairs[2 * i] = pairs[2 * i + 1] = 0;
-            }
-#pragma unroll
-            for (int i = 0; i < PAIRS; ++i) w[i / TAKEN][c * TAKEN + i % TAKEN] = pairs[i];
             scale[c] = held[c].scale(run, power);
             offset[c] = held[c].offset(run, power);
         }

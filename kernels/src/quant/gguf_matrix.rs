@@ -58,6 +58,11 @@ pub(crate) struct Tile {
     pub block: [usize; 2],
 }
 
+/// Waves that cut `k`: the largest power of two that is not more than there are parts.
+pub(super) fn parts(k: usize) -> usize {
+    1 << (k / PART_K).clamp(1, PARTS).ilog2()
+}
+
 impl Tile {
     /// For `m` rows of most groups, of which there may be a single one in all if `m` is 1, and `n` columns and `k` rows of so many
     /// matrices. `None` where there is no such unit. What is chosen for one K changes no bit of a row.
@@ -67,8 +72,7 @@ impl Tile {
         let most = (SUMS / (CODES * unit.sums)).min(TILES_MAX);
         let tiles = m.div_ceil(unit.rows).next_power_of_two().min(most);
         let columns = unit.lanes * codes;
-        // The largest power of two that is not more.
-        let parts = 1 << (k / PART_K).clamp(1, PARTS).ilog2();
+        let parts = parts(k);
         let is_busy = |side: usize| n.div_ceil(side * columns) * groups >= units(info);
         let most_waves = if info.matrix == Matrix::MmaSync && tiles == 1 { WAVES_NVIDIA } else { WAVES };
         let rows = tiles * unit.rows;

@@ -19,6 +19,7 @@ mod few_hopper;
 mod format;
 mod gguf;
 mod gguf_matrix;
+mod gguf_staged;
 mod preshuffle;
 mod q_matmul;
 mod quantise;

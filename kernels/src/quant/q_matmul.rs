@@ -600,6 +600,7 @@ const GGUF_TILES: &str = in_front_of!("gguf.h", "gguf_tiles.h", "q_matmul.hip");
 const GGUF_FEW: &str = in_front_of!("gguf.h", "gguf_few.hip");
 const GGUF_LISTED: &str = in_front_of!("listed.h", "gguf.h", "gguf_few.hip");
 const GGUF_MATRIX: &str = in_front_of!("gguf.h", "few_unit.h", "gguf_matrix.h", "few_sums.h", "gguf_matrix.hip");
+const GGUF_STAGED: &str = in_front_of!("gguf.h", "few_unit.h", "gguf_matrix.h", "few_sums.h", "gguf_staged.hip");
 
 /// The source of one variant behind the text of an epilogue, or of none.
 pub(crate) fn source(key: QMatmulKey, epilogue: &str) -> Source {

@@ -9,10 +9,10 @@ use super::few_along::{self, AlongKey};
 use super::few_hopper::{self, HopperKey};
 use super::format::{Format, Rounding, ScaleKind};
 use super::gguf::Gguf;
-use super::gguf_matrix;
 use super::q_matmul::QMatmulKey;
 use super::q_matmul::gguf::{self, GgufKey, Way};
 use super::{activations, dequantise, preshuffle, q_matmul, quantise, row_codes, scaled, scales};
+use super::{gguf_matrix, gguf_staged};
 use crate::gemm::{Grouping, matrix_side};
 
 type Row = (&'static str, Source);
@@ -112,7 +112,7 @@ fn product_sources(arch: Arch, x: DType) -> Vec<Row> {
     let mut all: Vec<Row> = grouped_sources(&keys, &few, matrix).collect();
     all.extend(keys.into_iter().map(|key| ("q_matmul", q_matmul::source(key, ""))));
     all.extend(few.into_iter().map(|key| ("q_matmul", few::source(key, ""))));
-    let of_gguf = gguf_keys(matrix, x).chain(gguf_matrix_keys(arch, x));
+    let of_gguf = gguf_keys(matrix, x).chain(gguf_matrix_keys(arch, x)).chain(gguf_staged_keys(arch, x));
     all.extend(of_gguf.map(|key| ("gguf_matmul_grouped", gguf::source(key, ""))));
     all.extend(Gguf::ALL.map(|kind| {
         let key = GgufKey { input: x, output: x, kind, way: Way::Few, grouping: Grouping::Listed };
@@ -142,6 +142,19 @@ fn gguf_matrix_keys(arch: Arch, x: DType) -> impl Iterator<Item = GgufKey> {
         let tile = gguf_matrix::Tile::of(arch.info(), kind, [64, 2, 1, 24][turn % 4], [14336, 4096, 1])?;
         let grouping = [Grouping::Choices, Grouping::Offsets, Grouping::Counts][turn % 3];
         Some(GgufKey { input: x, output: x, kind, way: Way::Matrix(tile), grouping })
+    })
+}
+
+/// The same by way of LDS, of whole stages and strips and not, of aligned lines and not.
+fn gguf_staged_keys(arch: Arch, x: DType) -> impl Iterator<Item = GgufKey> {
+    let halves = matches!(x, DType::F16 | DType::BF16);
+    let turns = Gguf::ALL.into_iter().cycle().take(2 * Gguf::ALL.len()).enumerate().filter(move |_| halves);
+    turns.filter_map(move |(turn, kind)| {
+        let [n, k] = if turn < Gguf::ALL.len() { [14336, 4096] } else { [1000, 1280] };
+        let line = k / kind.weights() * kind.bytes();
+        let tile = gguf_staged::Tile::of(arch.info(), kind, [1, 4, 16, 32][turn % 4], [n, k, 1], line)?;
+        let grouping = [Grouping::Offsets, Grouping::Choices, Grouping::Counts][turn % 3];
+        Some(GgufKey { input: x, output: x, kind, way: Way::Staged(tile), grouping })
     })
 }
 

@@ -1,15 +1,17 @@
 //! `gguf_matmul_grouped`: groups of rows, each by a matrix in blocks of GGUF. Few rows a group go to `gguf_matrix.hip` where the matrix
-//! unit takes them, the fewest of others to `gguf_few.hip`, which reads each line of blocks once for up to four rows, the rest to the tiles
+//! unit takes them, or by way of LDS to `gguf_staged.hip`, the fewest of others to `gguf_few.hip`, which reads each line of blocks once for up to four rows, the rest to the tiles
 //! of `q_matmul.hip`, whose weights `gguf_tiles.h` decodes.
 
 use std::borrow::Cow;
 
 use rocfire_fusion::Epilogue;
+use rocfire_hal::profile::Work;
 use rocfire_hal::{DType, Error, Source, Stream, View, ViewMut};
 
 use super::grouped::{Apart, GroupedArgs};
 use super::{
-    BLOCK, GGUF_FEW, GGUF_LISTED, GGUF_MATRIX, GGUF_TILES, QMatmulArgs, QMatmulKey, in_vectors_of_a, source_of,
+    BLOCK, GGUF_FEW, GGUF_LISTED, GGUF_MATRIX, GGUF_STAGED, GGUF_TILES, QMatmulArgs, QMatmulKey, in_vectors_of_a,
+    source_of,
 };
 use crate::Result;
 use crate::epilogue::{self, BoundEpilogue};
@@ -18,6 +20,7 @@ use crate::gemm::{GemmGroups, Grouping, matrix_side};
 use crate::quant::format::Format;
 use crate::quant::gguf::{Gguf, GgufMatrices};
 use crate::quant::gguf_matrix::{ROWS_MAX, Tile};
+use crate::quant::gguf_staged::{self, COPIED};
 
 const OP: &str = "gguf_matmul_grouped";
 /// Rows a group, in the mean, up to which each row is summed by lanes, and rows of all groups that are few in any case.
@@ -136,10 +139,14 @@ fn multiply(
     // An epilogue's outputs need not have the type of the products.
     let output = if epilogue.is_some() { a.dtype() } else { c.dtype() };
     let in_vectors = in_vectors_of_a(&a);
-    let way = Way::choose(stream, a.dtype(), w.kind, [rows, count, n, k], in_vectors);
+    let blocks = w.blocks.layout().strides();
+    // Lines that asynchronous copies can take.
+    let begins = w.blocks.device_address() as usize | if count > 1 { blocks[0] as usize } else { 0 };
+    let line = begins.is_multiple_of(COPIED).then_some(blocks[1] as usize);
+    let way = Way::choose(stream, a.dtype(), w.kind, [rows, count, n, k], (in_vectors, line));
     let tile = way.tile();
     let told = groups.told(&a, [rows, each], tile[0]);
-    let (a_strides, c_strides, strides) = (a.layout().strides(), c.layout().strides(), w.blocks.layout().strides());
+    let (a_strides, c_strides) = (a.layout().strides(), c.layout().strides());
     let product = QMatmulArgs {
         a: a.device_address(),
         words: w.blocks.device_address(),
@@ -149,7 +156,7 @@ fn multiply(
         a_row: a_strides[0],
         a_k: a_strides[1],
         w_k: 0,
-        w_n: strides[1],
+        w_n: blocks[1],
         s_k: 0,
         s_n: 0,
         c_row: c_strides[0],
@@ -164,7 +171,7 @@ fn multiply(
         scale_kind: 0,
         a_vector: u32::from(in_vectors),
     };
-    let args = GroupedArgs::new(product, &told, each, &Apart { w_group: strides[0], s_group_bytes: 0 });
+    let args = GroupedArgs::new(product, &told, each, &Apart { w_group: blocks[0], s_group_bytes: 0 });
     let grid = told.grid(OP, [rows, n], tile)?;
     static SOURCES: Sources<(GgufKey, u128)> = Sources::new();
     let epilogue = epilogue.as_ref();
@@ -172,12 +179,13 @@ fn multiply(
     let key = GgufKey { input: a.dtype(), output, kind: w.kind, way, grouping: told.grouping };
     let source = SOURCES.get((key, hash), |_| source(key, text));
     let threads = way.threads(stream.device().arch().info().wave_size as usize);
-    let launch = KernelLaunch::new(stream, &source, (OP, way.kernel()), grid, [threads, 1, 1]);
+    let launch = KernelLaunch::new(stream, &source, (OP, way.kernel()), grid, [threads, 1, 1])
+        .with(way.lds_bytes(), Work::default());
     // SAFETY:
     // - `GroupedArgs` is the twin of the kernel's struct, sizes asserted on both sides. Groups that the kernel finds in `bounds`, of
     //   `groups` or one more elements, are held inside of the rows of A and C; choices, one for each row of C, inside of the rows of A.
     //   It reads A, C and the epilogue's tensors at those rows and at columns below N and k below K, and blocks of lines below N of
-    //   groups below `groups`, with up to two bytes before one that is not the first: checked views all.
+    //   groups below `groups`, with up to fifteen bytes before one that is not the first: checked views all.
     // - It writes C only, or the epilogue's outputs.
     unsafe { launch.run_with_epilogue(&args, epilogue, c.buffer(), None) }
 }
@@ -189,19 +197,32 @@ pub(crate) enum Way {
     Few,
     /// By codes as operands of the matrix unit.
     Matrix(Tile),
+    /// The same by way of LDS.
+    Staged(gguf_staged::Tile),
     /// By tiles, on the matrix unit or not, of so many products or values of rows and columns.
     Tiles { matrix: bool, tiles: [usize; 2] },
 }
 
 impl Way {
-    fn choose(stream: &Stream, dtype: DType, kind: Gguf, [rows, count, n, k]: [usize; 4], in_vectors: bool) -> Way {
+    fn choose(
+        stream: &Stream,
+        dtype: DType,
+        kind: Gguf,
+        [rows, count, n, k]: [usize; 4],
+        (in_vectors, line): (bool, Option<usize>),
+    ) -> Way {
         let (device, mean) = (stream.device(), rows.div_ceil(count));
         let info = device.arch().info();
         let matrix = device.config().matrix && matrix_side(info, dtype) != 0;
         if matrix && dtype != DType::F32 && in_vectors && mean <= ROWS_MAX {
             // Groups are not alike: one of twice as many rows reads its blocks once too.
-            let wanted = if rows == 1 { 1 } else { (2 * mean).min(ROWS_MAX) };
-            if let Some(tile) = Tile::of(info, kind, wanted, [n, k, count.min(rows)]) {
+            let wanted = if count == 1 { rows } else { (2 * mean).min(ROWS_MAX) };
+            let wanted = if rows == 1 { 1 } else { wanted };
+            let sides = [n, k, count.min(rows)];
+            if let Some(tile) = line.and_then(|line| gguf_staged::Tile::of(info, kind, wanted, sides, line)) {
+                return Way::Staged(tile);
+            }
+            if let Some(tile) = Tile::of(info, kind, wanted, sides) {
                 return Way::Matrix(tile);
             }
         }
@@ -225,6 +246,7 @@ impl Way {
         match self {
             Way::Few => [FEW_TILE, FEW_COLUMNS],
             Way::Matrix(tile) => tile.block,
+            Way::Staged(tile) => tile.block,
             Way::Tiles { matrix, tiles } => tiles.map(|tiles| tiles * if matrix { 32 } else { 16 }),
         }
     }
@@ -233,6 +255,7 @@ impl Way {
         match self {
             Way::Few => FEW_BLOCK,
             Way::Matrix(tile) => tile.waves() * wave,
+            Way::Staged(tile) => tile.waves() * wave,
             Way::Tiles { matrix: true, .. } => 4 * wave,
             Way::Tiles { matrix: false, .. } => BLOCK,
         }
@@ -242,7 +265,16 @@ impl Way {
         match self {
             Way::Few => "gguf_few",
             Way::Matrix(_) => "gguf_matrix",
+            Way::Staged(_) => "gguf_staged",
             Way::Tiles { .. } => "q_matmul",
+        }
+    }
+
+    /// Dynamic LDS.
+    fn lds_bytes(self) -> u32 {
+        match self {
+            Way::Staged(tile) => tile.lds_bytes as u32,
+            _ => 0,
         }
     }
 }
@@ -290,6 +322,10 @@ pub(crate) fn source(key: GgufKey, epilogue: &str) -> Source {
         }
         Way::Matrix(tile) => {
             let text = ("gguf_matrix", epilogue::in_front(epilogue, GGUF_MATRIX));
+            source_of_few(key, text, &tile.defines(), !epilogue.is_empty())
+        }
+        Way::Staged(tile) => {
+            let text = ("gguf_staged", epilogue::in_front(epilogue, GGUF_STAGED));
             source_of_few(key, text, &tile.defines(), !epilogue.is_empty())
         }
     }
