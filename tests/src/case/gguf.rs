@@ -151,7 +151,23 @@ pub fn of_16_bits() -> Vec<Case> {
         .into_iter()
         .chain(tiles)
         .map(|(types, rows, sides, kind, by)| (types, rows, sides, (kind, 0), by, CONTIGUOUS));
-    rows.chain([strided]).map(coded).collect()
+    // K that waves cut, by whole stages of 256 and not, columns by whole strips and not.
+    let cut: [Of16Bits; 12] = [
+        ([BF16, BF16], &[1], [48, 2048], Q4K, By::Offsets),
+        ([F16, F16], &[1], [33, 2304], Q6K, By::Offsets),
+        ([BF16, BF16], &[1], [32, 2080], Q8_0, By::Offsets),
+        ([BF16, BF16], &[9], [64, 2048], Q8_0, By::Counts),
+        ([F16, F16], &[5], [64, 2560], Q6K, By::Choices(2)),
+        ([BF16, BF16], &[32], [64, 2304], Q4K, By::Offsets),
+        ([F16, F16], &[16], [32, 2048], Q4_0, By::Offsets),
+        ([BF16, BF16], &[3, 0, 6], [64, 2048], Q3K, By::Offsets),
+        ([F16, F16], &[27], [40, 2112], Q5_1, By::Choices(4)),
+        ([BF16, BF16], &[13, 2], [96, 2304], Q2K, By::Counts),
+        ([F16, F32], &[4], [33, 2176], Q5_0, By::Offsets),
+        ([BF16, BF16], &[20], [64, 4096], Q5K, By::Offsets),
+    ];
+    let cut = cut.into_iter().map(|(types, rows, sides, kind, by)| (types, rows, sides, (kind, 0), by, CONTIGUOUS));
+    rows.chain([strided]).chain(cut).map(coded).collect()
 }
 
 /// Up to five groups, some of them empty.
