@@ -116,7 +116,7 @@ struct Part {
     RF_FN void add(const Type* held, int run, int p, const Unit::Sums* base, const SlabRows& x) {
         u32 w[STEPS][Unit::COLUMNS * TAKEN];
         float scale[Unit::COLUMNS], offset[Unit::COLUMNS];
-operands_of(held, run, PairBits(), w);
+        operands_of(held, run, PairBits(), w);
 #pragma unroll
         for (int c = 0; c < Unit::COLUMNS; ++c) {
             scale[c] = held[c].scale(run, power);

@@ -1,5 +1,5 @@
-// gguf_staged: C = A W for groups of few rows, W of blocks of GGUF, which go through LDS on their way to the matrix unit as A's rows do. For
-// NVIDIA's cards, whose lanes lose their time to lines of memory where each reads its own column's
+// gguf_staged: C = A W for groups of few rows, W of blocks of GGUF. Blocks and rows of A are copied to LDS and read from there as operands of
+// the matrix unit: on NVIDIA's cards a lane that reads its own column from memory takes a line of L1 for each access.
 //
 // Shapes : as coded.h says; lines of blocks, one for each column, `w_n` bytes apart
 // Grid   : (ceil(N / STRIP), tiles of ROWS rows of groups, 1)

@@ -1,6 +1,6 @@
 //! `gguf_matmul_grouped`: groups of rows, each by a matrix in blocks of GGUF. Few rows a group go to `gguf_matrix.hip` where the matrix
-//! unit takes them, or by way of LDS to `gguf_staged.hip`, the fewest of others to `gguf_few.hip`, which reads each line of blocks once for up to four rows, the rest to the tiles
-//! of `q_matmul.hip`, whose weights `gguf_tiles.h` decodes.
+//! unit takes them, by way of LDS to `gguf_staged.hip` on NVIDIA's cards, the fewest of others to `gguf_few.hip`, which reads each line of
+//! blocks once for up to four rows, the rest to the tiles of `q_matmul.hip`, whose weights `gguf_tiles.h` decodes.
 
 use std::borrow::Cow;
 
