@@ -8,7 +8,9 @@ const EXTENTS: [usize; 14] = [1, 3, 63, 64, 65, 257, 512, 1000, 1024, 1025, 2048
 
 fn device(folder: &tempfile::TempDir, generic: Generic) -> Device {
     let config = Config::default().with_cache_dir(folder.path().to_owned()).with_packs(Vec::new());
-    let id = DeviceId::emulated(rocfire_arch::DEFAULT_EMULATED).unwrap();
+    // What `ROCFIRE_DEVICE` names, else the emulated default.
+    let named = std::env::var_os("ROCFIRE_DEVICE").map(|_| DeviceId::from_env());
+    let id = named.unwrap_or_else(|| DeviceId::emulated(rocfire_arch::DEFAULT_EMULATED)).unwrap();
     Device::open(id, config.with_generic(generic).with_compile_jobs(2)).unwrap()
 }
 

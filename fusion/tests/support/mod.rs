@@ -11,12 +11,18 @@ thread_local! {
     static ARCH: Cell<&'static str> = const { Cell::new(rocfire_arch::DEFAULT_EMULATED) };
     /// Tests run in threads of their own: with a device each, none counts another's launches.
     static DEVICE: &'static Device = {
-        let id = DeviceId::emulated(ARCH.get()).unwrap();
+        let id = named().unwrap_or_else(|| DeviceId::emulated(ARCH.get()).unwrap());
         Box::leak(Box::new(Device::open(id, Config::from_env().unwrap()).unwrap()))
     };
 }
 
-/// The emulated device of this test.
+/// What `ROCFIRE_DEVICE` names: these tests can run on a card too, but for those of an emulated architecture.
+fn named() -> Option<DeviceId> {
+    let is_any = ARCH.get() == rocfire_arch::DEFAULT_EMULATED;
+    std::env::var_os("ROCFIRE_DEVICE").filter(|_| is_any).map(|_| DeviceId::from_env().unwrap())
+}
+
+/// The device of this test, emulated if nothing else is asked for.
 pub fn device() -> &'static Device {
     DEVICE.with(|device| *device)
 }

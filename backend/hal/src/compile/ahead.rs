@@ -2,13 +2,13 @@
 //!
 //! [`crate::Device::function`] gives out a kernel before it is compiled; the stream keeps launches of it until it has come
 //! (`stream/deferred.rs`). So the kernels of a plan, or of a model's first step, are compiled side by side. Those that others stand in
-//! for ([`crate::Device::function_behind`]) are compiled when nothing else is.
+//! for ([`crate::Device::function_behind`]) are compiled when nothing else is, and has not been for a while.
 
 use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use super::{CodeObject, Pipeline, Source, jobs};
 use crate::{Result, exit};
@@ -104,17 +104,37 @@ struct Workers {
     behind: VecDeque<Job>,
     running: usize,
     behind_running: usize,
+    /// When the last one that was waited for had come.
+    waited_for: Option<Instant>,
 }
 
-static WORKERS: Mutex<Workers> =
-    Mutex::new(Workers { waiting: VecDeque::new(), behind: VecDeque::new(), running: 0, behind_running: 0 });
+static WORKERS: Mutex<Workers> = Mutex::new(Workers::new());
 /// Told when a worker has nothing more to do.
 static RESTED: Condvar = Condvar::new();
 
+/// Told when a job comes that is waited for.
+static ASKED: Condvar = Condvar::new();
+
 /// How long the end of a process waits for what is being compiled.
 const EXIT_SECONDS: u64 = 10;
+/// How long nothing has been waited for when what others stand in for begins: a program's first steps ask for kernel after kernel, and
+/// each would come behind one of these.
+const QUIET: Duration = Duration::from_millis(50);
 
 impl Workers {
+    const fn new() -> Workers {
+        Workers { waiting: VecDeque::new(), behind: VecDeque::new(), running: 0, behind_running: 0, waited_for: None }
+    }
+
+    /// How long nothing must be waited for until the next job may begin; `None` if none may.
+    fn pause(&self) -> Option<Duration> {
+        if !self.waiting.is_empty() {
+            return Some(Duration::ZERO);
+        }
+        let is_free = self.behind_running < self.behind.front()?.behind_most;
+        is_free.then(|| self.waited_for.map_or(Duration::ZERO, |last| QUIET.saturating_sub(last.elapsed())))
+    }
+
     /// Lets a job wait in its queue, and starts a thread if one more may run.
     fn put(&mut self, job: Job, urgency: Urgency) {
         let starts = match urgency {
@@ -122,7 +142,10 @@ impl Workers {
             Urgency::Behind => self.running < job.most && self.behind_running < job.behind_most,
         };
         match urgency {
-            Urgency::Now => self.waiting.push_back(job),
+            Urgency::Now => {
+                self.waiting.push_back(job);
+                ASKED.notify_one();
+            }
             Urgency::Behind => self.behind.push_back(job),
         }
         if starts {
@@ -131,15 +154,21 @@ impl Workers {
         }
     }
 
+    /// The next job, of which [`Workers::pause`] has said that it may begin.
     fn next(&mut self) -> Option<(Job, Urgency)> {
         if let Some(job) = self.waiting.pop_front() {
             return Some((job, Urgency::Now));
         }
-        if self.behind.front()?.behind_most <= self.behind_running {
-            return None;
-        }
         self.behind_running += 1;
         self.behind.pop_front().map(|job| (job, Urgency::Behind))
+    }
+
+    /// A job has been done.
+    fn done(&mut self, urgency: Urgency) {
+        match urgency {
+            Urgency::Now => self.waited_for = Some(Instant::now()),
+            Urgency::Behind => self.behind_running -= 1,
+        }
     }
 }
 
@@ -161,11 +190,16 @@ fn rest() {
 
 fn work() {
     let mut workers = lock(&WORKERS);
-    while let Some((job, urgency)) = workers.next() {
+    while let Some(pause) = workers.pause() {
+        if !pause.is_zero() {
+            workers = ASKED.wait_timeout(workers, pause).unwrap_or_else(PoisonError::into_inner).0;
+            continue;
+        }
+        let Some((job, urgency)) = workers.next() else { break };
         drop(workers);
         (job.run)();
         workers = lock(&WORKERS);
-        workers.behind_running -= usize::from(urgency == Urgency::Behind);
+        workers.done(urgency);
     }
     workers.running -= 1;
     RESTED.notify_all();
@@ -185,12 +219,13 @@ mod tests {
     }
 
     fn urgency(workers: &mut Workers) -> Option<Urgency> {
+        workers.pause().filter(Duration::is_zero)?;
         workers.next().map(|(_, urgency)| urgency)
     }
 
     #[test]
     fn what_is_waited_for_comes_first_and_the_rest_never_takes_every_compiler() {
-        let mut workers = Workers { waiting: VecDeque::new(), behind: VecDeque::new(), running: 4, behind_running: 0 };
+        let mut workers = Workers { running: 4, ..Workers::new() };
         for _ in 0..3 {
             workers.put(job(), Urgency::Behind);
         }
@@ -201,8 +236,24 @@ mod tests {
         assert_eq!(urgency(&mut workers), None, "two of them run");
         workers.put(job(), Urgency::Now);
         assert_eq!(urgency(&mut workers), Some(Urgency::Now));
-        workers.behind_running -= 1;
+        workers.done(Urgency::Behind);
         assert_eq!(urgency(&mut workers), Some(Urgency::Behind));
         assert_eq!(workers.running, 4, "no thread was started: as many run as may");
+    }
+
+    #[test]
+    fn what_others_stand_in_for_begins_a_while_after_the_last_that_was_waited_for() {
+        let mut workers = Workers { running: 4, ..Workers::new() };
+        workers.put(job(), Urgency::Behind);
+        workers.put(job(), Urgency::Now);
+        assert_eq!(urgency(&mut workers), Some(Urgency::Now));
+        workers.done(Urgency::Now);
+        assert!(workers.pause().is_some_and(|pause| pause > Duration::ZERO && pause <= QUIET));
+        workers.put(job(), Urgency::Now);
+        assert_eq!(workers.pause(), Some(Duration::ZERO), "what is waited for begins at once");
+        assert_eq!(urgency(&mut workers), Some(Urgency::Now));
+        workers.waited_for = Instant::now().checked_sub(QUIET);
+        assert_eq!(urgency(&mut workers), Some(Urgency::Behind));
+        assert_eq!(workers.pause(), None);
     }
 }
