@@ -64,7 +64,14 @@ RF_FN float exp2(float x) {
 // 2^x by the device's own instruction, to 2 ulp; results below 2^-126 may be zero.
 RF_FN float exp2_fast(float x) {
 #if RF_DEVICE_AMD
+#if __has_builtin(__builtin_amdgcn_exp2f)
     return __builtin_amdgcn_exp2f(x);
+#else
+    // hiprtc of ROCm 5, whose compiler lacks no more than the name.
+    float y;
+    asm("v_exp_f32 %0, %1" : "=v"(y) : "v"(x));
+    return y;
+#endif
 #elif defined(RF_HOST)
     return exp2(x);
 #else
