@@ -179,7 +179,7 @@ fn submit(job: Job, urgency: Urgency) {
 }
 
 /// Waits for what is being compiled, and forgets what is not begun. A compiler that is a library must not run when its memory is
-/// given back, and one that is a process leaves its files.
+/// given back, and one that is a process leaves its files. Called once or more.
 fn rest() {
     let mut workers = lock(&WORKERS);
     workers.waiting.clear();
@@ -198,6 +198,7 @@ fn work() {
         let Some((job, urgency)) = workers.next() else { break };
         drop(workers);
         (job.run)();
+        exit::keep_first();
         workers = lock(&WORKERS);
         workers.done(urgency);
     }
