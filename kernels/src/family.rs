@@ -67,6 +67,8 @@ pub(crate) struct KernelLaunch<'a> {
     pub lds_bytes: u32,
     /// For profiles.
     pub work: Work<'a>,
+    /// What it reads before the launch ahead has ended.
+    pub early: Option<&'a Buffer>,
 }
 
 /// How a launch may be one of several joined launches, see [`JoinedKernel`].
@@ -90,7 +92,12 @@ impl<'a> KernelLaunch<'a> {
         grid: [usize; 3],
         block: [usize; 3],
     ) -> KernelLaunch<'a> {
-        KernelLaunch { stream, source, op, kernel, grid, block, lds_bytes: 0, work: Work::default() }
+        KernelLaunch { stream, source, op, kernel, grid, block, lds_bytes: 0, work: Work::default(), early: None }
+    }
+
+    /// The same of a kernel that reads a buffer before the launch ahead has ended: [`Stream::launch_reading_early`].
+    pub(crate) fn reading_early(self, early: Option<&'a Buffer>) -> KernelLaunch<'a> {
+        KernelLaunch { early, ..self }
     }
 
     pub(crate) fn with(self, lds_bytes: u32, work: Work<'a>) -> KernelLaunch<'a> {
@@ -127,10 +134,15 @@ impl<'a> KernelLaunch<'a> {
         outputs: &[&Buffer],
         sharing: Option<&Sharing<'_>>,
     ) -> Result<()> {
-        let KernelLaunch { stream, source, op, kernel, lds_bytes, work, .. } = *self;
+        let KernelLaunch { stream, source, op, kernel, lds_bytes, work, early, .. } = *self;
         let function = stream.device().function(source, kernel)?;
         let (grid, block) = (self.narrow("grid", self.grid)?, self.narrow("block", self.block)?);
         let launch = Launch { label: op, grid, block, lds_bytes, args, outputs, work };
+        if let Some(early) = early {
+            // SAFETY: the caller's duties are those of `Stream::launch_reading_early`, passed on.
+            unsafe { stream.launch_reading_early(&function, &launch, early)? };
+            return Ok(());
+        }
         let Some(sharing) = sharing else {
             // SAFETY: the caller's two duties are those of `Stream::launch`, passed on.
             unsafe { stream.launch(&function, &launch)? };

@@ -4,6 +4,7 @@
 //! and a real card with `ROCFIRE_DEVICE=hip:0`.
 
 mod graph;
+mod just_written;
 mod session;
 
 use libtest_mimic::Arguments;
@@ -19,5 +20,6 @@ fn main() {
     };
     let mut tests: Vec<_> = case::all().into_iter().map(test).collect();
     tests.push((graph::NAME.to_owned(), graph::test(&device)));
+    tests.push((just_written::NAME.to_owned(), just_written::test(&device)));
     session::run(&arguments, tests).exit();
 }

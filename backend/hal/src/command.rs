@@ -68,6 +68,10 @@ pub(crate) struct Command<'a> {
     pub action: Action<&'a Function, &'a Plan, &'a [u8]>,
     /// What it is about, for profiles.
     pub work: Work<'a>,
+    /// What it reads before what is ahead of it has ended: address and bytes.
+    pub early: Option<(u64, u64)>,
+    /// Whether it must not, and begins when that has ended: `stream/early.rs`.
+    pub begins_late: bool,
 }
 
 impl<'a> Command<'a> {
@@ -75,7 +79,12 @@ impl<'a> Command<'a> {
     pub fn kernel(function: &'a Function, launch: &Launch<'a>) -> Command<'a> {
         let &Launch { label, grid, block, lds_bytes, args, work, .. } = launch;
         let action = Action::Kernel { function, grid, block, lds_bytes, args };
-        Command { label, stream: StreamName::Compute, action, work }
+        Command { label, stream: StreamName::Compute, action, work, early: None, begins_late: false }
+    }
+
+    /// A product by the vendor's library.
+    pub fn product(label: &'static str, plan: &'a Plan, addresses: Addresses, work: Work<'a>) -> Command<'a> {
+        Command { label, work, ..Command::moving(label, 0, Action::Product { plan, addresses }) }
     }
 
     /// A copy of so many bytes.
@@ -100,7 +109,8 @@ impl<'a> Command<'a> {
     }
 
     fn moving(label: &'static str, bytes: u64, action: Action<&'a Function, &'a Plan, &'a [u8]>) -> Command<'a> {
-        Command { label, stream: StreamName::Compute, action, work: Work { bytes, ..Work::default() } }
+        let work = Work { bytes, ..Work::default() };
+        Command { label, stream: StreamName::Compute, action, work, early: None, begins_late: false }
     }
 
     /// What it is called where it cannot become part of a graph.
@@ -134,7 +144,8 @@ impl<'a> Command<'a> {
         unsafe {
             match self.action {
                 Action::Kernel { function, grid, block, lds_bytes, args } => {
-                    return function.kernel().launch(&RawLaunch { grid, block, lds_bytes, args });
+                    let begins_late = self.begins_late;
+                    return function.kernel().launch(&RawLaunch { grid, block, lds_bytes, args, begins_late });
                 }
                 Action::Product { plan, addresses } => plan.0.launch(&addresses),
                 Action::Copy { target, source, bytes } => driver.copy(target, source, bytes),
@@ -153,13 +164,15 @@ pub(crate) struct Recorded {
     category: Category,
     stream: StreamName,
     action: Action<Function, Plan, Box<[u8]>>,
+    early: Option<(u64, u64)>,
+    begins_late: bool,
     pub written: Box<[(u64, u64)]>,
 }
 
 impl Recorded {
     /// A copy of a command.
     pub fn new<'m>(command: &Command<'_>, written: impl Iterator<Item = &'m Memory>) -> Recorded {
-        let &Command { label, stream, action, work } = command;
+        let &Command { label, stream, action, work, early, begins_late } = command;
         let written = match action {
             Action::Copy { target, bytes, .. } => [(target, bytes)].into(),
             Action::Fill { address, bytes, .. } => [(address, bytes)].into(),
@@ -169,14 +182,15 @@ impl Recorded {
             }
         };
         let action = action.map(|&function| function.clone(), |&plan| plan.clone(), |&bytes| bytes.into());
-        Recorded { label, category: work.category, stream, action, written }
+        Recorded { label, category: work.category, stream, action, early, begins_late, written }
     }
 
     /// The command, to be done again.
     pub fn command(&self) -> Command<'_> {
         let action = self.action.map(|function| function, |plan| plan, |bytes| &**bytes);
         let work = Work { category: self.category, ..Work::default() };
-        Command { label: self.label, stream: self.stream, action, work }
+        let &Recorded { label, stream, early, begins_late, .. } = self;
+        Command { label, stream, action, work, early, begins_late }
     }
 
     /// The operator, if it is one and not a copy or a fill.

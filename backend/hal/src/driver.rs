@@ -60,6 +60,8 @@ pub struct RawLaunch<'a> {
     pub lds_bytes: u32,
     /// The explicit kernel arguments.
     pub args: &'a [u8],
+    /// Whether it must not begin before what is ahead of it has ended, as kernels that wait by themselves may.
+    pub begins_late: bool,
 }
 
 /// Gives a code object once more, with line tables.

@@ -338,4 +338,4 @@ impl Stream {
 }
 
 #[cfg(all(test, feature = "noop"))]
-mod tests;
+pub(crate) mod tests;

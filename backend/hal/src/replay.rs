@@ -79,12 +79,14 @@ struct Shape {
     grid: [u32; 3],
     block: [u32; 3],
     lds_bytes: u32,
+    begins_late: bool,
 }
 
 impl Shape {
     fn is(&self, other: &Shape) -> bool {
         self.function.same(&other.function)
             && (self.grid, self.block, self.lds_bytes) == (other.grid, other.block, other.lds_bytes)
+            && self.begins_late == other.begins_late
     }
 }
 
@@ -125,7 +127,10 @@ impl Held {
         self.hash.write_usize(function.number());
         grid.iter().chain(&block).for_each(|&word| self.hash.write_u32(word));
         self.hash.write_u32(lds_bytes);
-        let shape = Shape { function: function.clone(), grid, block, lds_bytes };
+        // Ahead of the first may be copies that a comparison makes.
+        let begins_late = command.begins_late || command.early.is_some() && self.len() == 0;
+        self.hash.write_u8(begins_late.into());
+        let shape = Shape { function: function.clone(), grid, block, lds_bytes, begins_late };
         let (args_end, written_end) = (self.args.len(), self.written.len());
         let (label, category) = (command.label, command.work.category);
         self.launches.push(HeldLaunch { label, category, shape, args_end, written_end });
@@ -163,16 +168,16 @@ impl Held {
     /// One of them, to be done.
     pub fn command(&self, at: usize) -> Command<'_> {
         let HeldLaunch { label, category, shape, .. } = &self.launches[at];
-        let Shape { function, grid, block, lds_bytes } = shape;
-        let (grid, block, lds_bytes) = (*grid, *block, *lds_bytes);
+        let &Shape { ref function, grid, block, lds_bytes, begins_late } = shape;
         let action = Action::Kernel { function, grid, block, lds_bytes, args: self.args(at) };
-        Command { label, stream: StreamName::Compute, action, work: Work { category: *category, ..Work::default() } }
+        let work = Work { category: *category, ..Work::default() };
+        Command { label, stream: StreamName::Compute, action, work, early: None, begins_late }
     }
 
     /// One of them, as a driver gets it, and its kernel.
     pub fn raw(&self, at: usize) -> (&Function, RawLaunch<'_>) {
-        let Shape { function, grid, block, lds_bytes } = &self.launches[at].shape;
-        (function, RawLaunch { grid: *grid, block: *block, lds_bytes: *lds_bytes, args: self.args(at) })
+        let &Shape { ref function, grid, block, lds_bytes, begins_late } = &self.launches[at].shape;
+        (function, RawLaunch { grid, block, lds_bytes, args: self.args(at), begins_late })
     }
 
     pub fn clear(&mut self) {

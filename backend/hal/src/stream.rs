@@ -8,6 +8,7 @@
 mod capture;
 mod collective;
 mod deferred;
+mod early;
 mod replay;
 mod transfer;
 mod vendor;
@@ -15,6 +16,7 @@ mod vendor;
 pub use transfer::HostCopy;
 
 use deferred::Deferred;
+use early::Ahead;
 
 use std::fmt;
 use std::path::PathBuf;
@@ -22,7 +24,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use crate::buffer::Memory;
-use crate::command::{Command, Recorded, StreamName};
+use crate::command::{Action, Command, Recorded, StreamName};
 use crate::device::DeviceInner;
 use crate::driver::{Driver, DriverEvent, LaunchFailure};
 use crate::fault::{Fault, LaunchHistory};
@@ -90,6 +92,8 @@ pub(crate) struct State {
     deferred: Deferred,
     /// Launches that may go as a graph.
     pub(crate) replays: Replaying,
+    /// What has its place in the stream's order last.
+    ahead: Ahead,
     /// What has reached the driver.
     #[cfg(test)]
     pub(crate) log: Vec<Recorded>,
@@ -127,6 +131,7 @@ impl Stream {
             queue: Queue::default(),
             deferred: Deferred::default(),
             replays: Replaying::default(),
+            ahead: Ahead::default(),
             #[cfg(test)]
             log: Vec::new(),
         });
@@ -193,12 +198,19 @@ impl Stream {
     ///   for this grid, block and these arguments.
     /// - `launch.outputs` names every buffer that the kernel writes.
     pub unsafe fn launch(&self, function: &Function, launch: &Launch<'_>) -> Result<()> {
+        // SAFETY: the caller's duties, passed on.
+        unsafe { self.launch_command(function, launch, &Command::kernel(function, launch)) }
+    }
+
+    /// # Safety
+    /// - As [`Stream::launch`], of which this is the command.
+    unsafe fn launch_command(&self, function: &Function, launch: &Launch<'_>, command: &Command<'_>) -> Result<()> {
         self.check(function, launch)?;
         let mut state = self.lock();
         self.settle(&mut state);
         let written = launch.outputs.iter().map(|buffer| buffer.memory());
         // SAFETY: the caller's duties, passed on.
-        unsafe { self.submit(&mut state, &Command::kernel(function, launch), written) }
+        unsafe { self.submit(&mut state, command, written) }
     }
 
     /// Launches what waits for others of its kind, and what has its kernel; waits for nothing.
@@ -243,6 +255,8 @@ impl Stream {
         command: &Command<'_>,
         written: impl Iterator<Item = &'m Arc<Memory>> + Clone,
     ) -> Result<()> {
+        let begins_late = state.ahead.put(command, written.clone().map(|memory| (memory.address(), memory.bytes())));
+        let command = &Command { begins_late, ..*command };
         if self.hold(state, command, written.clone()) {
             return Ok(());
         }
@@ -264,6 +278,7 @@ impl Stream {
         self.count_launch(command.work.category);
         state.history.record(command);
         if let Some(fault) = &state.pending {
+            state.ahead.forget();
             // What this would have read may be what the failed launch should have written.
             poison(written, fault);
             return Ok(());
@@ -279,6 +294,7 @@ impl Stream {
         match outcome {
             Ok(_) => Ok(()),
             Err(LaunchFailure::Rejected(error)) => {
+                state.ahead.forget();
                 let fault = Arc::new(state.history.fault(error.to_string()));
                 poison(written, &fault);
                 Err(error)
@@ -306,6 +322,9 @@ impl Stream {
         command: &Command<'_>,
         written: impl Iterator<Item = &'m Arc<Memory>>,
     ) -> Result<bool, LaunchFailure> {
+        if !matches!(command.action, Action::Kernel { .. }) {
+            state.ahead.forget();
+        }
         if let Some(capture) = &mut state.capture {
             if let Some(what) = command.refused_in_graphs() {
                 return Err(LaunchFailure::Rejected(capture.refuse(what)));
@@ -599,6 +618,7 @@ impl Stream {
 
     /// A buffer of which all was written is no longer what the failed launch left.
     fn written(&self, target: &Buffer, bytes: u64) {
+        self.lock().ahead.forget();
         if bytes == target.bytes() {
             target.set_poison(None);
         }

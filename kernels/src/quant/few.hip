@@ -4,7 +4,7 @@
 // Grid   : few (ceil(N / F_STRIP), ceil(M / F_ROWS), slices)               one workgroup per strip of columns, rows and slice of K
 // Block  : (F_WAVES * ARCH_WAVE_SIZE, 1, 1)                                F_SIDE of them side by side along N, the others along K
 // LDS    : TURN * KEPT * LINE floats
-// Needs  : A and C of 16 bits, K % 32 == 0, slices of whole 32 k, rows of A contiguous and aligned to 16 bytes, words of a row
+// Needs  : words that the launch ahead does not write, but for groups; A and C of 16 bits, K % 32 == 0, slices of whole 32 k, rows of A contiguous and aligned to 16 bytes, words of a row
 //          neighbours, rows of them whole, aligned vectors of F_WIDE words, all within 4 GiB, scales' blocks along K multiples of 32; F_BESIDE:
 //          scales of neighbouring columns side by side, in aligned vectors; C apart from all inputs        checked by the launcher
 // Numeric: codes enter exactly. The sum over a block of scales, or what a wave has of it, is multiplied by the scale in f32 and added in
@@ -130,14 +130,15 @@ struct Part {
         }
         ++slab;
     }
-    RF_FN void run(const QMatmulArgs& g) {
-        SlabWords words[STAGES];
+    // The first slabs' words, which may be read before the launch ahead has ended.
+    RF_FN void fetch_first(const QMatmulArgs& g, SlabWords (&words)[STAGES]) const {
+#pragma unroll
+        for (int i = 0; i < STAGES; ++i) fetch(g, slab + i, words[i]);
+    }
+    RF_FN void run(const QMatmulArgs& g, SlabWords (&words)[STAGES]) {
         SlabRows rows[STAGES];
 #pragma unroll
-        for (int i = 0; i < STAGES; ++i) {
-            fetch(g, slab + i, words[i]);
-            fetch(g, slab + i, rows[i]);
-        }
+        for (int i = 0; i < STAGES; ++i) fetch(g, slab + i, rows[i]);
 #pragma unroll 1
         while (slab < end) {
 #pragma unroll
@@ -159,9 +160,11 @@ extern "C" __global__ RF_WAITS_ITSELF __launch_bounds__(F_WAVES * ARCH_WAVE_SIZE
     u32 first_row;
     RowsOfA rows;
     Part part;
+    SlabWords words[STAGES];
 #if !Q_GROUPED
     go_to_tile<ROWS>(g, rows, first_row);
     part.start(g, rows, first_row, wave, lane_id);
+    part.fetch_first(g, words);
     part.ask(g);
 #endif
     wait_for_launches();
@@ -169,9 +172,10 @@ extern "C" __global__ RF_WAITS_ITSELF __launch_bounds__(F_WAVES * ARCH_WAVE_SIZE
     // Which rows are a group is what the launch ahead says.
     if (!go_to_tile<ROWS>(g, rows, first_row)) return;
     part.start(g, rows, first_row, wave, lane_id);
+    part.fetch_first(g, words);
 #endif
     let_launches_begin();
     part.begin(g);
-    part.run(g);
+    part.run(g, words);
     add_waves(g, part.sums, wave, lds, first_row, first_col, lane_id);
 }

@@ -25,8 +25,9 @@ RF_FN u32 fma_two(u32 a, u32 b, u32 c) {
     else asm("fma.rn.f16x2 %0, %1, %2, %3;" : "=r"(sum) : "r"(a), "r"(b), "r"(c));
     return sum;
 }
-// Words that no other workgroup reads: L1 is left to A's rows, and L2 gets both halves of a line, of which a neighbour reads the other.
-#define F_LOAD "ld.global.L1::no_allocate.L2::128B."
+// Words that no other workgroup reads: L1 is left to A's rows, and never asked, as the launch ahead may not have ended; L2 gets both halves
+// of a line, of which a neighbour reads the other.
+#define F_LOAD "ld.relaxed.gpu.global.L1::no_allocate.L2::128B."
 template <int N> RF_FN Vec<u32, N> load_once(const u32* from);
 template <> RF_FN Vec<u32, 1> load_once<1>(const u32* from) {
     Vec<u32, 1> to;

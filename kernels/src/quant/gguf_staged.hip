@@ -5,7 +5,7 @@
 // Grid   : (ceil(N / STRIP), tiles of ROWS rows of groups, 1)
 // Block  : (F_WAVES * ARCH_WAVE_SIZE, 1, 1)                                  F_SIDE side by side along N, the others along K
 // LDS    : F_LDS bytes, dynamic: F_STAGES stages of each part of K, then the factors of each wave; sums of waves in their place
-// Needs  : what gguf_matrix.hip does; matrices aligned to 16 bytes; F_ALIGNED: stages of all columns too       checked by the launcher
+// Needs  : what gguf_matrix.hip does; of one group, a matrix that the launch ahead does not write; matrices aligned to 16 bytes; F_ALIGNED: stages of all columns too       checked by the launcher
 // Numeric: as gguf_matrix.hip, bit for bit
 //
 // Macros : those of gguf_matrix.h and few_sums.h; F_STAGES; F_ALIGNED; F_WHOLE: each part of K is whole stages, N whole strips;
@@ -50,10 +50,10 @@ struct Copies {
     static const int ROW_TURNS = (STAGED_ROWS + F_SIDE - 1) / F_SIDE;
     const u8* blocks;
     const In* rows;
-    // Bytes of a thread's first line to its end; its columns, and its rows, of those that there are.
+    // Bytes of a thread's first line to its end; its columns of those that there are.
     int left;
     int columns;
-    u32 column, piece, row, half, asked, end;
+    u32 column, piece, row, half, asked, rows_asked, end;
     LdsAddress words_to, rows_to;
     bool has_piece;
 
@@ -70,12 +70,17 @@ struct Copies {
         row = thread / ARCH_WAVE_SIZE;
         rows_to = lds + WORDS_BYTES + row * ROW_STEP + lane() / 8 * 128 + lane() % 4 * 16;
         half = lane() / 4 % 2;
-        asked = first;
+        asked = rows_asked = first;
         end = last;
     }
     RF_FN void fetch_words(const QMatmulArgs& g, u32 stage) {
-        if (asked >= end || !has_piece) return;
         const u8* at = blocks;
+        const int there_is = left;
+        const bool is_there = asked < end && has_piece;
+        blocks += COLUMN_BYTES;
+        left -= COLUMN_BYTES;
+        asked += BLOCKS;
+        if (!is_there) return;
 #pragma unroll
         for (int i = 0; i < TURNS; ++i) {
             if (STRIP % TURN != 0 && i == TURNS - 1 && column >= STRIP % TURN) break;
@@ -86,27 +91,27 @@ struct Copies {
             if (F_ALIGNED && F_WHOLE) {
                 copy_part(to, from, 16);
             } else {
-                const int there = left + (int)before - (int)piece * 16;
+                const int there = there_is + (int)before - (int)piece * 16;
                 copy_part(to, from, there < 0 ? 0 : there < 16 ? there : 16);
             }
             at += TURN * g.w_n;
         }
     }
+    RF_FN void fetch_first_words(const QMatmulArgs& g) {
+#pragma unroll
+        for (int i = 0; i < F_STAGES - 1; ++i) fetch_words(g, i * STAGE_BYTES);
+    }
     // Of `m` rows from the first one of the tile on.
     RF_FN void fetch_rows(const QMatmulArgs& g, const RowsOfA& rows, u32 first_row, u32 m, u32 stage) {
-        if (asked >= end) return;
-        const u32 k = asked * Block::SIZE + lane() * 8;
+        if (rows_asked >= end) return;
+        const u32 k = rows_asked * Block::SIZE + lane() * 8;
+        rows_asked += BLOCKS;
 #pragma unroll
         for (int i = 0; i < ROW_TURNS; ++i) {
             const u32 own = row + i * F_SIDE;
             if (own >= m) break;
             copy_async(rows_to + half_of(own, half) + stage + i * (F_SIDE * ROW_STEP), g.a + ((i64)rows.at(first_row + own) * g.a_row + k), F_WHOLE || k < g.k);
         }
-    }
-    RF_FN void next() {
-        blocks += COLUMN_BYTES;
-        left -= COLUMN_BYTES;
-        asked += BLOCKS;
     }
 };
 
@@ -299,24 +304,23 @@ extern "C" __global__ RF_WAITS_ITSELF __launch_bounds__(F_WAVES * ARCH_WAVE_SIZE
     u32 first_row;
     Copies copies;
     copies.start(g, first, end, lds_address(lds) + at.part * PART_BYTES);
+    if (is_single) copies.fetch_first_words(g);
+    // Which rows there are, of which group, and they themselves, is what the launch ahead may say.
     wait_for_launches();
-    if (!is_single) {
-        const u8* words = g.words;
-        if (!go_to_tile<ROWS>(g, rows, first_row)) return;
-        copies.blocks += g.words - words;
-    }
-    copies.fetch_words(g, 0);
-    if (is_single && !go_to_only_tile(g, rows, first_row)) {
+    const u8* words = g.words;
+    if (is_single ? !go_to_only_tile(g, rows, first_row) : !go_to_tile<ROWS>(g, rows, first_row)) {
         async_commit();
         async_wait<0>();
         return;
     }
+    if (!is_single) {
+        copies.blocks += g.words - words;
+        copies.fetch_first_words(g);
+    }
     const u32 m = g.m - first_row < STAGED_ROWS ? g.m - first_row : STAGED_ROWS;
 #pragma unroll
     for (int i = 0; i < F_STAGES - 1; ++i) {
-        if (i > 0) copies.fetch_words(g, i * STAGE_BYTES);
         copies.fetch_rows(g, rows, first_row, m, i * STAGE_BYTES);
-        copies.next();
         async_commit();
     }
     barrier();
@@ -330,7 +334,6 @@ extern "C" __global__ RF_WAITS_ITSELF __launch_bounds__(F_WAVES * ARCH_WAVE_SIZE
         part_barrier(at.part);
         copies.fetch_words(g, write);
         copies.fetch_rows(g, rows, first_row, m, write);
-        copies.next();
         async_commit();
         write = write == (F_STAGES - 1) * STAGE_BYTES ? 0 : write + STAGE_BYTES;
         part.run(lds + read + at.part * PART_BYTES, end - block, lane_id);

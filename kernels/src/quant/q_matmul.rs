@@ -179,6 +179,7 @@ fn check(stream: &Stream, a: &View<'_>, w: &CodedMatrix<'_>, c: &View<'_>) -> Re
 /// A checked product: `a` [m, k], `c` [m, n].
 struct Product<'a> {
     stream: &'a Stream,
+    words: View<'a>,
     c: View<'a>,
     kernel: Kernel,
     args: QMatmulArgs,
@@ -312,7 +313,7 @@ impl<'a> Operands<'a> {
 }
 
 impl<'a> Product<'a> {
-    fn new(stream: &'a Stream, a: View<'a>, w: &CodedMatrix<'_>, c: View<'a>) -> Result<Product<'a>> {
+    fn new(stream: &'a Stream, a: View<'a>, w: &CodedMatrix<'a>, c: View<'a>) -> Result<Product<'a>> {
         let (m, k, n) = (a.shape()[0], a.shape()[1], c.shape()[1]);
         let four = fours(&w.words, w.layout, w.layout.per_word(w.words.dtype()), &[k, n]);
         let of = Operands::new(&a, w, &c, four);
@@ -330,7 +331,7 @@ impl<'a> Product<'a> {
             (None, None, Some(tile)) if unit => Kernel::Along(of.along_key(a.dtype(), tile)),
             _ => Kernel::Other(of.key([a.dtype(), c.dtype()], choice(m, unit, strip, skinny, of.block_k()))),
         };
-        Ok(Product { stream, c, kernel, args: of.args, m, n, k })
+        Ok(Product { stream, words: of.words, c, kernel, args: of.args, m, n, k })
     }
 
     fn run(&self) -> Result<()> {
@@ -434,10 +435,11 @@ impl<'a> Product<'a> {
         // - `QMatmulArgs` is the twin of the kernel's struct, sizes asserted on both sides; `check` saw to it that the strides
         //   belong to views of `a` [m, k], codes [k, n] and their scales, and views lie inside their buffers; the kernels read
         //   rows below m, columns below n, k below k, and the slices that were allocated.
-        // - They write `written` only.
+        // - They write `written` only. Before it waits `few.hip` reads words.
         unsafe {
             KernelLaunch::new(self.stream, &source, (OP, kernel), grid, [threads, 1, 1])
                 .with(lds_bytes, Work::default())
+                .reading_early(matches!(self.kernel, Kernel::Few(_)).then(|| self.words.buffer()))
                 .run(args, &[written.buffer()])
         }
     }

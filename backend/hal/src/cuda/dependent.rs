@@ -7,7 +7,9 @@
 //! definition a macro hides from the text is launched as ever.
 //!
 //! A kernel that has `RF_WAITS_ITSELF` in its definition says where it waits, by `wait_for_launches` of the prelude's `arch.h`. Before that
-//! it may do no more than ask L2 for what it will read (`ask_l2`): whatever the launch ahead still writes, L2 has it.
+//! it may ask L2 for what it will read (`ask_l2`): whatever the launch ahead still writes, L2 has it. Launched by
+//! [`crate::Stream::launch_reading_early`], it may also read what that names, past L1 (`load_early`, asynchronous copies): it begins early
+//! only where the launch ahead does not write that.
 //!
 //! Other kernels do not say `griddepcontrol.launch_dependents`, so a launch's workgroups come once all of the launch ahead have ended.
 //! Where they may come as soon as the last of those have begun, they go to whichever multiprocessors are free first, not to all alike:

@@ -206,8 +206,8 @@ impl Platform for Cuda {
         extra: &mut Extra,
     ) -> Result<()> {
         admit(shared, function, kernel, launch.lds_bytes)?;
-        if kernel.begins_early {
-            // SAFETY: the caller's duty. The kernel waits before its first access.
+        if kernel.begins_early && !launch.begins_late {
+            // SAFETY: the caller's duty. The kernel waits before its first access, but for what the launch ahead does not write.
             return unsafe { launch_early(shared, stream, function, launch, extra) };
         }
         // SAFETY: the caller's duty.

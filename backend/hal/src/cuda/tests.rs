@@ -43,13 +43,15 @@ fn shared_memory_is_asked_for_once_and_what_waits_by_itself_begins_early() {
         let info = KernelInfo { name: "scale_f32".to_owned(), lds_bytes: 1 << 10, waits, ..KernelInfo::default() };
         let (kernel, args, y) = scale(&gpu, &info);
         let before = [ASKED, EARLY].map(|which| fake.count(which));
-        for lds_bytes in [0, 47 << 10, 100 << 10, 100 << 10, 80 << 10] {
-            let launch = RawLaunch { grid: [1; 3], block: [256, 1, 1], lds_bytes, args: &args };
+        for (lds_bytes, begins_late) in
+            [0, 47 << 10, 100 << 10, 100 << 10, 80 << 10].into_iter().zip([false, true].into_iter().cycle())
+        {
+            let launch = RawLaunch { grid: [1; 3], block: [256, 1, 1], lds_bytes, args: &args, begins_late };
             // SAFETY: the arguments are the kernel's, and cover what it accesses.
             unsafe { kernel.launch(&launch) }.unwrap();
         }
         let after = [ASKED, EARLY].map(|which| fake.count(which));
-        assert_eq!((after[0] - before[0], after[1] - before[1]), (1, if waits { 5 } else { 0 }));
+        assert_eq!((after[0] - before[0], after[1] - before[1]), (1, if waits { 3 } else { 0 }));
         let mut result = [0; 8];
         // SAFETY: there are more bytes.
         unsafe { gpu.read(y, &mut result) }.unwrap();

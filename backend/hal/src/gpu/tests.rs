@@ -293,7 +293,7 @@ fn a_kernel_gets_its_arguments_and_a_fault_loses_the_device<P: Platform>(test: &
     let Some((_fake, gpu)) = fake_or_skip::<P>(test) else { return };
     let info = |name: &str| KernelInfo { name: name.to_owned(), ..KernelInfo::default() };
     let (kernel, args, y) = scale(&gpu, &info("scale_f32"));
-    let launch = RawLaunch { grid: [1; 3], block: [256, 1, 1], lds_bytes: 0, args: &args };
+    let launch = RawLaunch { grid: [1; 3], block: [256, 1, 1], lds_bytes: 0, args: &args, begins_late: false };
     let before = gpu.record_event(StreamName::Compute, None).unwrap();
     // SAFETY: the arguments are the kernel's; 90 of 100 elements are accessed.
     unsafe { kernel.launch(&launch) }.unwrap();

@@ -10,7 +10,7 @@ use crate::{
 };
 
 /// A kernel of one address in and one out; `None` without a compiler, which the test says.
-fn scale(device: &Device, test: &str) -> Option<Function> {
+pub(crate) fn scale(device: &Device, test: &str) -> Option<Function> {
     let source = Source::new("scale", include_str!("../../tests/kernels/scale.hip"), &[]);
     match device.module(&source) {
         Err(error @ Error::NoCompiler { .. }) => {

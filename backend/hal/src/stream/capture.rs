@@ -27,6 +27,7 @@ impl Stream {
             }
         };
         let replay = Arc::clone(replay.memory());
+        state.ahead.forget();
         state.capture = Some(Capture { commands: Vec::new(), native, failed: None, replay, draws: false });
         Ok(())
     }
@@ -35,6 +36,7 @@ impl Stream {
     #[allow(clippy::type_complexity)] // The two halves fail apart.
     pub(crate) fn end_capture(&self) -> Result<(Capture, Result<Option<Box<dyn DriverGraph>>>)> {
         let mut state = self.lock();
+        state.ahead.forget();
         let capture =
             state.capture.take().ok_or_else(|| Error::Capture { what: "the end of what was not begun".to_owned() })?;
         let native = if capture.native { self.driver.end_capture().map(Some) } else { Ok(None) };
@@ -74,6 +76,7 @@ impl Stream {
         let mut state = self.lock();
         self.drain(&mut state);
         let start = state.begin_timing(&*self.driver, StreamName::Compute);
+        state.ahead.forget();
         for recorded in commands {
             let command = recorded.command();
             self.count_launch(command.work.category);
@@ -100,6 +103,7 @@ impl Stream {
         self.drain(&mut state);
         let start = state.begin_timing(&*self.driver, StreamName::Compute);
         self.count_launch(Category::Other);
+        state.ahead.forget();
         graph.launch()?;
         if let Some(recorder) = &mut state.recorder {
             recorder.end_other(&*self.driver, start, "replay of a graph", 0);

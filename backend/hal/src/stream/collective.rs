@@ -10,6 +10,7 @@ impl Stream {
     pub(crate) fn before_collective(&self, source: Option<Range<'_>>) -> Result<()> {
         self.refuse_in_capture("a collective")?;
         self.settle_all();
+        self.lock().ahead.forget();
         self.raise(source.map(|range| range.buffer))
     }
 

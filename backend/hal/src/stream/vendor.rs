@@ -1,7 +1,7 @@
 //! Products by a vendor's library, in the order of the stream like any launch.
 
 use super::Stream;
-use crate::command::{Action, Command, StreamName};
+use crate::command::Command;
 use crate::vendor::{Addresses, Plan, VendorLaunch};
 use crate::{Error, Result};
 
@@ -24,9 +24,8 @@ impl Stream {
         }
         let workspace = launch.workspace.map_or(0, |workspace| workspace.device_address());
         let VendorLaunch { a, b, c, scales, .. } = *launch;
-        let action = Action::Product { plan, addresses: Addresses { a, b, c, scales, workspace } };
-        let stream = StreamName::Compute;
-        let command = Command { label: launch.label, stream, action, work: launch.work };
+        let addresses = Addresses { a, b, c, scales, workspace };
+        let command = Command::product(launch.label, plan, addresses, launch.work);
         let mut state = self.lock();
         self.settle(&mut state);
         // SAFETY: the caller's duties; the workspace's size was compared above.

@@ -180,13 +180,14 @@ fn multiply(
     let source = SOURCES.get((key, hash), |_| source(key, text));
     let threads = way.threads(stream.device().arch().info().wave_size as usize);
     let launch = KernelLaunch::new(stream, &source, (OP, way.kernel()), grid, [threads, 1, 1])
-        .with(way.lds_bytes(), Work::default());
+        .with(way.lds_bytes(), Work::default())
+        .reading_early(matches!(way, Way::Staged(_)).then(|| w.blocks.buffer()));
     // SAFETY:
     // - `GroupedArgs` is the twin of the kernel's struct, sizes asserted on both sides. Groups that the kernel finds in `bounds`, of
     //   `groups` or one more elements, are held inside of the rows of A and C; choices, one for each row of C, inside of the rows of A.
     //   It reads A, C and the epilogue's tensors at those rows and at columns below N and k below K, and blocks of lines below N of
     //   groups below `groups`, with up to fifteen bytes before one that is not the first: checked views all.
-    // - It writes C only, or the epilogue's outputs.
+    // - It writes C only, or the epilogue's outputs. Before it waits `gguf_staged.hip` reads blocks.
     unsafe { launch.run_with_epilogue(&args, epilogue, c.buffer(), None) }
 }
 
