@@ -14,6 +14,15 @@ const TURNS: usize = 32;
 
 type Product<'a> = &'a dyn Fn(&Stream, View<'_>, &Tensor, &mut Tensor) -> rocfire_kernels::Result<()>;
 
+/// A kind of weights, and the product by them.
+struct Weights<'a> {
+    name: &'a str,
+    dtype: DType,
+    shape: Vec<usize>,
+    bytes: Vec<u8>,
+    product: Product<'a>,
+}
+
 /// The test.
 pub fn test(device: &Device) -> Box<dyn FnOnce() -> Result<(), Failure> + Send> {
     let device = device.clone();
@@ -46,12 +55,24 @@ fn just_written(device: &Device) -> Result<(), Failure> {
     let sources = [source(0)?, source(1)?];
     let small = (127 - (side / 4).ilog2() as u16) << 7;
     let small = Tensor::from_bytes(device, &[1, side], DType::BF16, bytemuck::cast_slice(&vec![small; side]))?;
-    let kinds: [(&str, DType, Vec<usize>, Vec<u8>, Product<'_>); 2] = [
-        ("blocks", DType::U8, vec![1, side, line], coded(0).collect(), &blocks),
-        ("words", DType::U32, vec![side, side / 4], packed.collect(), &words),
+    let kinds = [
+        Weights {
+            name: "blocks",
+            dtype: DType::U8,
+            shape: vec![1, side, line],
+            bytes: coded(0).collect(),
+            product: &blocks,
+        },
+        Weights {
+            name: "words",
+            dtype: DType::U32,
+            shape: vec![side, side / 4],
+            bytes: packed.collect(),
+            product: &words,
+        },
     ];
     let stream = device.stream();
-    for (name, dtype, shape, bytes, product) in kinds {
+    for Weights { name, dtype, shape, bytes, product } in kinds {
         let weights = Tensor::from_bytes(device, &shape, dtype, &bytes)?;
         // Their first bytes as an output.
         let mut head = Tensor::from_buffer(weights.buffer().clone(), Layout::contiguous(&[1, side])?, DType::BF16)?;
