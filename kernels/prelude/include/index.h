@@ -45,24 +45,30 @@ RF_FN constexpr u64 letters(const char* name, int from) {
 }
 #define RF_LETTERS(name) rf::letters(name, 0), rf::letters(name, 8), rf::letters(name, 16)
 
+// In halves: of a constant in two registers the compiler keeps a copy for the whole kernel, of one in one it does not.
+RF_FN void put_halves(volatile u32* to, u64 value) {
+    to[0] = (u32)value;
+    to[1] = (u32)(value >> 32);
+}
+
 // Of all lanes that come here, one writes: the first to take the word.
 template <u64 A, u64 B, u64 C> RF_FN void tell_index(const IndexRecord& record, i64 index, i64 extent) {
     if (record.claim == 0) return;
 #if RF_DEVICE_AMD
     u64* claim = (u64*)(__attribute__((address_space(1))) u64*)record.claim;
-    volatile u64* details = (volatile u64*)(volatile __attribute__((address_space(1))) u64*)record.details;
+    volatile u32* details = (volatile u32*)(volatile __attribute__((address_space(1))) u32*)record.details;
     u64 nobody = 0;
     if (!__atomic_compare_exchange_n(claim, &nobody, 1ull, false, __ATOMIC_RELAXED, __ATOMIC_RELAXED)) return;
 #else
     u64* claim = (u64*)record.claim;
-    volatile u64* details = (volatile u64*)record.details;
+    volatile u32* details = (volatile u32*)record.details;
     if (atomicCAS(claim, 0ull, 1ull) != 0) return;
 #endif
-    details[1] = A;
-    details[2] = B;
-    details[3] = C;
-    details[4] = (u64)index;
-    details[5] = (u64)extent;
+    put_halves(details + 2, A);
+    put_halves(details + 4, B);
+    put_halves(details + 6, C);
+    put_halves(details + 8, (u64)index);
+    put_halves(details + 10, (u64)extent);
 #if RF_DEVICE_AMD
     __builtin_amdgcn_fence(__ATOMIC_RELEASE, "");
 #else

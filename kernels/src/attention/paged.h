@@ -9,9 +9,11 @@ typedef PAGED_IN In;
 #define ROWS PAGED_ROWS
 #define THREADS PAGED_THREADS
 #define SPLIT PAGED_SPLIT
-// What computes a split: lanes, each wave with the matrix unit, or all waves with tiles of keys in LDS, by mma.h's products or Hopper's own.
-#define PAGED_MATRIX (PAGED_WAY == 1)
-#define PAGED_TILES (PAGED_WAY >= 2)
+// What computes a split: lanes, each wave with the matrix unit, or all waves with tiles of keys in LDS, by mma.h's products or Hopper's own;
+// each wave of CDNA's with two tiles at once.
+#define PAGED_PAIRS (PAGED_WAY == 4)
+#define PAGED_MATRIX (PAGED_WAY == 1 || PAGED_PAIRS)
+#define PAGED_TILES (PAGED_WAY == 2 || PAGED_WAY == 3)
 #define CHANNELS 8
 #define WAVES (THREADS / ARCH_WAVE_SIZE)
 // Scales of codes: none, one for all keys and one for all values of a head, or of blocks or tokens.
@@ -57,9 +59,24 @@ struct PagedArgs {
     float scale, softcap;  // softcap 0: none
     i32 window;            // keys that a query sees at most
     u32 tokens, heads, q_most, q_is_whole, groups, splits;
-    u32 run_shift, unused;  // an item is a run of 2^run_shift splits
+    u32 run_shift;  // an item is a run of 2^run_shift splits
+    u32 has_extras;  // whether there is a softcap, or slopes, or a bias
 };
 static_assert(sizeof(PagedArgs) == 9 * 8 + 144 + 64 + 64 + 56 + 80, "as in paged.rs");
+
+#if RF_DEVICE_AMD
+// The kernel's arguments, read anew from here on: kept from the beginning they would be more than there are scalar registers, and what
+// goes to lanes of vector registers and back costs vector instructions.
+RF_FN const PagedArgs& read_anew(const PagedArgs&) {
+    typedef const __attribute__((address_space(4))) PagedArgs* Constant;
+    // As many bytes behind the first argument as nobody but the device knows: none.
+    u32 bytes = 0;
+    asm volatile("" : "+s"(bytes));
+    return *(const PagedArgs*)(Constant)((const __attribute__((address_space(4))) char*)__builtin_amdgcn_kernarg_segment_ptr() + bytes);
+}
+#else
+RF_FN const PagedArgs& read_anew(const PagedArgs& g) { return g; }
+#endif
 
 // A sequence: its keys, queries, and the splits that they see.
 struct Sequence {
@@ -77,6 +94,14 @@ struct Sequence {
         split_first = least > 0 ? least / SPLIT : 0;
         splits = q_len > 0 ? last - split_first + 1 : 0;
     }
+    // All lanes have the same one.
+    RF_FN void is_uniform() {
+        keys = (i32)uniform((u32)keys);
+        q_first = (i32)uniform((u32)q_first);
+        q_len = (i32)uniform((u32)q_len);
+        split_first = (i32)uniform((u32)split_first);
+        splits = (i32)uniform((u32)splits);
+    }
 };
 
 // What exponents are taken from, and a sum of them.
@@ -88,9 +113,12 @@ struct Larger { RF_FN float operator()(float a, float b) const { return __builti
 #if !PAGED_TILES
 // Where the keys of a split are: bytes from a plane's begin to a key's channels, -1 where there is no key.
 struct Places {
+#if !PAGED_WHOLE_PAGES
     i64 k_at[SPLIT], v_at[SPLIT];
+#endif
 #if KEY_SCALES
-    float k_scale[SPLIT], v_scale[SPLIT];
+    alignas(16) float k_scale[SPLIT];
+    alignas(16) float v_scale[SPLIT];
 #endif
 };
 #endif
@@ -103,14 +131,68 @@ struct Shared {
     };
     State states[WAVES][ROWS];
 #endif
+#if !RF_DEVICE_AMD
     u32 sums[WAVES];
     u32 sequence, run;
+#endif
 };
+
+#if RF_DEVICE_AMD
+RF_FN u32 read_lane(u32 value, u32 lane) { return (u32)__builtin_amdgcn_readlane((int)value, (int)lane); }
+// Sums over the lanes up to each.
+#if ARCH_MATRIX == ARCH_MATRIX_MFMA
+template <int CTRL, int ROWS_MASK> RF_FN u32 moved(u32 value) {
+    return (u32)__builtin_amdgcn_update_dpp(0, (int)value, CTRL, ROWS_MASK, 0xf, false);
+}
+RF_FN u32 sum_up_to_lane(u32 value) {
+    // Within rows of 16, then the last of a row to the next one, and of the lower half to the upper one.
+    value += moved<0x111, 0xf>(value);
+    value += moved<0x112, 0xf>(value);
+    value += moved<0x114, 0xf>(value);
+    value += moved<0x118, 0xf>(value);
+    value += moved<0x142, 0xa>(value);
+    value += moved<0x143, 0xc>(value);
+    return value;
+}
+#else
+RF_FN u32 sum_up_to_lane(u32 value) {
+#pragma unroll
+    for (u32 by = 1; by < ARCH_WAVE_SIZE; by *= 2) {
+        const u32 other = shuffle(value, lane() - by);
+        value += lane() >= by ? other : 0;
+    }
+    return value;
+}
+#endif
+#endif
 
 // Of tiles, and of rows of several turns, a run is one split.
 #define RUN_SHIFT (PAGED_TILES || K_TURNS * V_TURNS > 1 ? 0 : g.run_shift)
-// The sequence that run `number` of all is of, and which of its own it is; false where there are not so many.
-RF_FN bool find_run(const PagedArgs& g, Shared& shared, u32 number) {
+// Splits that run `number` of all is of: which sequence's, and which of its own it is. False where there are not so many.
+#if RF_DEVICE_AMD
+// Each wave finds out by itself.
+RF_FN bool find_run(const PagedArgs& g, Shared&, u32 number, u32& sequence, u32& run) {
+    for (u32 first = 0; first < g.pages.sequences; first += ARCH_WAVE_SIZE) {
+        Sequence s;
+        u32 own = 0;
+        if (first + lane() < g.pages.sequences) {
+            s.start(g, first + lane());
+            own = ((u32)s.splits + (1u << RUN_SHIFT) - 1) >> RUN_SHIFT;
+        }
+        u32 end = sum_up_to_lane(own);
+        const u64 behind = rf::ballot(end > number);
+        if (behind != 0) {
+            const u32 at = (u32)__builtin_ctzll(behind);
+            sequence = first + at;
+            run = number - read_lane(end - own, at);
+            return true;
+        }
+        number -= read_lane(end, ARCH_WAVE_SIZE - 1);
+    }
+    return false;
+}
+#else
+RF_FN bool find_run(const PagedArgs& g, Shared& shared, u32 number, u32& sequence, u32& run) {
     const u32 thread = thread_x();
     u32 before = 0;
     for (u32 first = 0; first < g.pages.sequences; first += THREADS) {
@@ -142,11 +224,14 @@ RF_FN bool find_run(const PagedArgs& g, Shared& shared, u32 number) {
         before += total;
         if (number < before) {
             barrier();
+            sequence = shared.sequence;
+            run = shared.run;
             return true;
         }
     }
     return false;
 }
+#endif
 
 // Rows of a workgroup: row r is of query r / group of its sequence, and of head r % group of those that share a head of keys.
 struct Rows {
@@ -184,7 +269,8 @@ struct KeyPlace {
 // What a row comes to, and its LSE: a sink has no value, it only takes its share.
 RF_FN float sink_of(const PagedArgs& g, u32 head) { return g.sinks ? g.sinks[head] * LOG2_E : -__builtin_inff(); }
 RF_FN float total_of(float base, float sum, float sink, float most) { return sum * exp2_from(base, most) + exp2_from(sink, most); }
-RF_FN float divided(float x, float total) { return total == 0.0f ? 0.0f : x / total; }
+// What sums are multiplied by.
+RF_FN float inverse(float total) { return total == 0.0f ? 0.0f : 1.0f / total; }
 RF_FN float lse_of(float most, float total) {
     return most == -__builtin_inff() ? most : (most + rf::log2(total)) * LN_2;
 }
@@ -192,20 +278,20 @@ RF_FN float lse_of(float most, float total) {
 // Where a row of a split is written, and what its sums come to: results where the split is the only one, else what is added up
 // later.
 struct RowEnd {
-    i64 token, head, line;
-    float most, total, share;
+    u32 token, head;
+    i64 line;
+    float factor;  // of sums whose split is the only one
 
-    RF_FN void start(const PagedArgs& g, const Rows& rows, u32 row, u32 kv_head, u32 split, State state) {
-        token = rows.q_first + (i32)rows.query(g, row);
+    RF_FN void start(const PagedArgs& g, const Rows& rows, u32 row, u32 kv_head, u32 split, State state, bool is_only) {
+        token = (u32)rows.q_first + rows.query(g, row);
         head = rows.head(g, row, kv_head);
-        line = (token * g.heads + head) * g.splits + split;
-        const float sink = sink_of(g, head);
-        most = __builtin_fmaxf(state.base, sink);
-        total = total_of(state.base, state.sum, sink, most);
-        share = exp2_from(state.base, most);
+        line = (i64)((u64)(token * g.heads + head) * g.splits + split);
+        if (!is_only) return;
+        const float sink = sink_of(g, head), most = __builtin_fmaxf(state.base, sink);
+        factor = exp2_from(state.base, most) * inverse(total_of(state.base, state.sum, sink, most));
     }
     RF_FN void put(const PagedArgs& g, u32 channel, float x, bool is_only) const {
-        if (is_only) g.out[token * g.out_token + head * g.out_head + channel] = cast<In>(divided(x * share, total));
+        if (is_only) g.out[token * g.out_token + head * g.out_head + channel] = cast<In>(x * factor);
         else g.parts[line * g.v.depth + channel] = x;
     }
     // Four channels from `channel` on, a multiple of four.
@@ -222,12 +308,15 @@ struct RowEnd {
             g.states[2 * line] = state.base;
             g.states[2 * line + 1] = state.sum;
         } else if (g.lse) {
+            const float sink = sink_of(g, head), most = __builtin_fmaxf(state.base, sink);
+            const float total = total_of(state.base, state.sum, sink, most);
             g.lse[token * g.lse_token + head * g.lse_head] = lse_of(most, total);
         }
     }
 };
 
 #if !PAGED_TILES
+#if !PAGED_WHOLE_PAGES
 // Where the keys of a split are that a wave takes, from `first` to `end`: RUN neighbours in each step of all waves. Whether all of them are
 // there. A wave finds its own, and waits for no other.
 template <int RUN> RF_FN bool find_keys(const PagedArgs& g, Shared& shared, u32 sequence, u32 kv_head, i32 begin, i32 first, i32 end) {
@@ -271,6 +360,7 @@ template <int RUN> RF_FN bool find_keys(const PagedArgs& g, Shared& shared, u32 
     wave_barrier();
     return !rf::ballot(!all);
 }
+#endif
 
 // A row of all waves: its state, and what a channel of each wave is multiplied by.
 RF_FN State state_of_row(const Shared& shared, u32 r, float (&by)[WAVES]) {
@@ -288,16 +378,19 @@ RF_FN State state_of_row(const Shared& shared, u32 r, float (&by)[WAVES]) {
 RF_FN void write_rows(const PagedArgs& g, const Shared& shared, const Rows& rows, u32 first, u32 kv_head, u32 split, bool is_only) {
     // Threads of a row, four channels each, and rows at once.
     const u32 row_threads = V_CHANNELS_MOST / 4, at_once = THREADS / row_threads;
-    const u32 channel = thread_x() % row_threads * 4;
-    if (thread_x() >= row_threads * at_once) return;
+    // What follows from it would else be kept from the beginning.
+    u32 thread = thread_x();
+    make_anew(thread);
+    const u32 channel = thread % row_threads * 4;
+    if (thread >= row_threads * at_once) return;
 #if HEAD_SCALES
     const float scale = DECODED_BY * *scale_at(g.v_scales, 0, kv_head, 0);
 #endif
-    for (u32 n = thread_x() / row_threads; n < RESULT_ROWS && first + n < rows.count; n += at_once) {
+    for (u32 n = thread / row_threads; n < RESULT_ROWS && first + n < rows.count; n += at_once) {
         float by[WAVES];
         const State state = state_of_row(shared, first + n, by);
         RowEnd end;
-        end.start(g, rows, first + n, kv_head, split, state);
+        end.start(g, rows, first + n, kv_head, split, state, is_only);
         if (channel < g.v.depth) {
             Vec<float, 4> x;
 #pragma unroll

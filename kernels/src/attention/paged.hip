@@ -25,15 +25,29 @@
 // Macros : those of cache.h; PAGED_IN, type of Q and O; PAGED_TEAM: lanes that a row of keys has with eight channels in each;
 //          PAGED_K_TURNS, PAGED_V_TURNS: how often that is, for the channels of a key and of a value;
 //          PAGED_ROWS, PAGED_SPLIT, PAGED_THREADS; PAGED_WAY: what computes a split, as paged.h has the numbers; those of paged_tiles.h
-//          or paged_hopper.h;
+//          or paged_hopper.h; PAGED_WHOLE_PAGES, of paged_pairs.h: whether each tile of keys is on one page, and keys and values lie alike;
 //          PAGED_SCALES: scales of codes, as paged.h has the numbers; PAGED_GROUPS: workgroups that a unit has registers for;
 //          PAGED_SLOTS: whether keys are found by slots and not by pages; PAGED_ACROSS: whether tokens are neighbours in the plane of
 //          values, and not channels
-// Split number `n` of a workgroup's run, of its rows.
-RF_FN void run_split(const PagedArgs& g, Shared& shared, Exchanged& exchanged, u32 n, u32 chunk, u32 kv_head) {
-    const u32 sequence = shared.sequence, split = (shared.run << RUN_SHIFT) + n;
+#if !PAGED_TILES
+// Results of all waves, through LDS.
+RF_FN void write_all(const PagedArgs& g, Shared& shared, const Rows& rows, u32 kv_head, u32 split, bool is_only, Work& work) {
+#pragma unroll
+    for (u32 row = 0; row < ROWS; row += RESULT_ROWS) {
+        if (row >= rows.count) break;
+        // Nobody reads places, or the rows before, any more.
+        barrier();
+        work.put(shared, row);
+        barrier();
+        write_rows(g, shared, rows, row, kv_head, split, is_only);
+    }
+}
+#endif
+// A split of a sequence, of the workgroup's rows.
+RF_FN void run_split(const PagedArgs& g, Shared& shared, Exchanged& exchanged, u32 sequence, u32 split, u32 chunk, u32 kv_head) {
     Sequence s;
     s.start(g, sequence);
+    s.is_uniform();
     if (split >= (u32)s.splits) return;
     Rows rows;
     rows.first = chunk * ROWS;
@@ -55,25 +69,28 @@ RF_FN void run_split(const PagedArgs& g, Shared& shared, Exchanged& exchanged, u
     work.start(g, exchanged, rows, kv_head);
     work.run(g, exchanged, rows, sequence, kv_head, first, end);
     work.write(g, exchanged, rows, kv_head, split, s.splits == 1);
+#elif PAGED_PAIRS
+    Work work;
+    work.start(read_anew(g), rows, kv_head);
+    work.run(read_anew(g), shared, exchanged, rows, sequence, kv_head, begin, first - begin, end - begin);
+    write_all(read_anew(g), shared, rows, kv_head, split, s.splits == 1, work);
 #else
     const bool are_there = find_keys<WAVE_RUN>(g, shared, sequence, kv_head, begin, first, end);
     Work work;
     work.start(g, rows, kv_head);
     // None are taken for all there where a page is not.
     work.run(g, shared, exchanged, begin, first - begin, end - begin, are_there ? first - begin : SPLIT, rows.place);
-#pragma unroll
-    for (u32 row = 0; row < ROWS; row += RESULT_ROWS) {
-        if (row >= rows.count) break;
-        // Nobody reads places, or the rows before, any more.
-        barrier();
-        work.put(shared, row);
-        barrier();
-        write_rows(g, shared, rows, row, kv_head, split, s.splits == 1);
-    }
+    write_all(g, shared, rows, kv_head, split, s.splits == 1, work);
 #endif
 }
 
-extern "C" __global__ RF_BOUNDS(THREADS, PAGED_GROUPS) void paged(PagedArgs g) {
+#if PAGED_PAIRS && ROWS == 8
+// Two waves of a SIMD have registers at once.
+#define PAGED_WAVES __attribute__((amdgpu_waves_per_eu(2)))
+#else
+#define PAGED_WAVES
+#endif
+extern "C" __global__ RF_BOUNDS(THREADS, PAGED_GROUPS) PAGED_WAVES void paged(PagedArgs g) {
 #if PAGED_WAY != 3
     __shared__ Shared shared;
 #endif
@@ -88,10 +105,11 @@ extern "C" __global__ RF_BOUNDS(THREADS, PAGED_GROUPS) void paged(PagedArgs g) {
 #endif
     for (u32 item = group_x();; item += g.groups) {
         const u32 line = g.kv_heads.divide(item), run = g.chunks.divide(line);
-        if (!find_run(g, shared, run)) return;
+        u32 sequence, of_sequence;
+        if (!find_run(read_anew(g), shared, run, sequence, of_sequence)) return;
 #pragma unroll 1
         for (u32 n = 0; n < 1u << RUN_SHIFT; ++n) {
-            run_split(g, shared, exchanged, n, line - run * g.chunks.divisor, item - line * g.kv_heads.divisor);
+            run_split(read_anew(g), shared, exchanged, sequence, (of_sequence << RUN_SHIFT) + n, line - run * g.chunks.divisor, item - line * g.kv_heads.divisor);
             barrier();
         }
     }
@@ -100,6 +118,47 @@ extern "C" __global__ RF_BOUNDS(THREADS, PAGED_GROUPS) void paged(PagedArgs g) {
 // Threads that have four channels each of a row, and how many rows of splits are read at once.
 #define COLUMNS (V_CHANNELS_MOST / 4)
 #define COLUMN_READERS (THREADS / COLUMNS)
+
+// Splits that one wave adds up alone, without LDS: what takes part of a workgroup's work to the others is more than the work.
+#define FEW_SPLITS 8
+// Neighbouring channels that a lane has at once of a row.
+#define FEW_CHANNELS (V_CHANNELS_MOST / ARCH_WAVE_SIZE < 1 ? 1 : V_CHANNELS_MOST / ARCH_WAVE_SIZE > 4 ? 4 : V_CHANNELS_MOST / ARCH_WAVE_SIZE)
+RF_FN void combine_few(const PagedArgs& g, i32 splits, i64 line, u32 token, u32 head) {
+    const float* states = g.states + 2 * line;
+    const float sink = sink_of(g, head);
+    float most = sink, by[FEW_SPLITS];
+#pragma unroll
+    for (int i = 0; i < FEW_SPLITS; ++i) {
+        by[i] = i < splits ? states[2 * i] : -__builtin_inff();
+        most = __builtin_fmaxf(most, by[i]);
+    }
+    const float shift = most == -__builtin_inff() ? 0.0f : most;
+    float sum = 0.0f;
+#pragma unroll
+    for (int i = 0; i < FEW_SPLITS; ++i) {
+        if (i >= splits) break;
+        by[i] = exp2_fast(by[i] - shift);
+        sum += states[2 * i + 1] * by[i];
+    }
+    const float total = sum + exp2_fast(sink - shift), factor = inverse(total);
+    for (u32 channel = lane() * FEW_CHANNELS; channel < g.v.depth; channel += ARCH_WAVE_SIZE * FEW_CHANNELS) {
+        const float* parts = g.parts + line * g.v.depth + channel;
+        Vec<float, FEW_CHANNELS> x;
+#pragma unroll
+        for (int e = 0; e < FEW_CHANNELS; ++e) x[e] = 0.0f;
+#pragma unroll
+        for (int i = 0; i < FEW_SPLITS; ++i) {
+            if (i >= splits) break;
+            const Vec<float, FEW_CHANNELS> part = load<FEW_CHANNELS>(parts + (i64)i * g.v.depth);
+            // What is not seen was not written.
+#pragma unroll
+            for (int e = 0; e < FEW_CHANNELS; ++e) x[e] += by[i] == 0.0f ? 0.0f : part[e] * by[i];
+        }
+#pragma unroll
+        for (int e = 0; e < FEW_CHANNELS; ++e) g.out[token * g.out_token + head * g.out_head + channel + e] = cast<In>(x[e] * factor);
+    }
+    if (lane() == 0 && g.lse) g.lse[token * g.lse_token + head * g.lse_head] = lse_of(most, total);
+}
 
 extern "C" __global__ __launch_bounds__(THREADS) void paged_combine(PagedArgs g) {
     __shared__ float by[THREADS], scratch[WAVES];
@@ -121,6 +180,10 @@ extern "C" __global__ __launch_bounds__(THREADS) void paged_combine(PagedArgs g)
     const i32 query = (i32)token - s.q_first;
     if (query < 0 || query >= s.q_len || query >= (i32)g.q_most || s.splits <= 1) return;
     const i64 line = ((i64)token * g.heads + head) * g.splits;
+    if (s.splits <= FEW_SPLITS) {
+        if (thread < ARCH_WAVE_SIZE) combine_few(g, s.splits, line, token, head);
+        return;
+    }
     const float* states = g.states + 2 * line;
     float most = -__builtin_inff();
     for (i32 i = (i32)thread; i < s.splits; i += THREADS) most = __builtin_fmaxf(most, load<2>(states + 2 * i)[0]);
@@ -159,7 +222,7 @@ extern "C" __global__ __launch_bounds__(THREADS) void paged_combine(PagedArgs g)
         float all = 0.0f;
 #pragma unroll
         for (int i = 0; i < COLUMN_READERS; ++i) all += results[i][n];
-        g.out[token * g.out_token + head * g.out_head + n] = cast<In>(divided(all, total));
+        g.out[token * g.out_token + head * g.out_head + n] = cast<In>(all * inverse(total));
     }
     if (thread == 0 && g.lse) g.lse[token * g.lse_token + head * g.lse_head] = lse_of(most, total);
 }

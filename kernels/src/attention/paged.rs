@@ -1,5 +1,5 @@
-//! `paged_attention`: the launcher of `paged.hip`, with products on the matrix unit, of a wave's own keys (`paged_matrix.h`) or of tiles
-//! that all waves share (`paged_tiles.h`, on Hopper `paged_hopper.h`), or by lanes (`paged_lanes.h`).
+//! `paged_attention`: the launcher of `paged.hip`, with products on the matrix unit, of a wave's own keys (`paged_matrix.h`, on CDNA
+//! `paged_pairs.h`) or of tiles that all waves share (`paged_tiles.h`, on Hopper `paged_hopper.h`), or by lanes (`paged_lanes.h`).
 
 use bytemuck::{Pod, Zeroable};
 use rocfire_arch::{Arch, ArchInfo, Matrix};
@@ -381,6 +381,7 @@ impl Call {
         args.groups = items.min(GROUPS_MAX) as u32;
         args.splits = splits_most(inputs, params) as u32;
         args.run_shift = run_shift;
+        args.has_extras = (params.softcap.is_some() || args.slopes != 0 || args.bias != 0).into();
         Ok(Call { key, args, items: if tokens == 0 || heads == 0 { 0 } else { items } })
     }
 }
@@ -468,6 +469,11 @@ enum Way {
     Lanes,
     /// The matrix unit, each wave with keys of its own.
     Matrix,
+    /// The same with two tiles of keys at once.
+    Pairs {
+        /// Whether each tile is on one page, and keys and values are as far apart.
+        whole_pages: bool,
+    },
     /// The matrix unit, all waves with the same tile of keys.
     Tiles(Tiles),
     /// The same by Hopper's own products.
@@ -498,9 +504,10 @@ impl PagedKey {
             && !across
             && depth == value_depth
             && cache.planes().iter().all(is_aligned)
-            && let Some(rows) = matrix_rows(info, dtype, depth)
+            && let Some(way) = matrix_way(info, dtype, depth, has_whole_pages(inputs))
         {
-            return PagedKey { rows, way: Way::Matrix, ..key };
+            let rows = matrix_rows(way, group * inputs.queries.most());
+            return PagedKey { rows, way, ..key };
         }
         let rows = (group * inputs.queries.most()).next_power_of_two().min(lane_rows_most(key.turns));
         PagedKey { rows, ..key }
@@ -517,7 +524,7 @@ impl PagedKey {
 
     fn threads(&self) -> usize {
         match self.way {
-            Way::Lanes | Way::Matrix => THREADS,
+            Way::Lanes | Way::Matrix | Way::Pairs { .. } => THREADS,
             Way::Tiles(_) => Tiles::THREADS,
             Way::Hopper(_) => Hopper::THREADS,
         }
@@ -527,15 +534,16 @@ impl PagedKey {
     /// codes, so two share it where enough workgroups are left for several rounds. A split of floats is twice as many bytes, and gains less
     /// than longer rounds lose. On an H200 in us, 64 sequences of 4096 keys, by 1, 2 and 4 splits: codes 173, 169, 167, bf16 275, 279, 287.
     fn run_shift(&self, stream: &Stream, splits: usize) -> u32 {
-        let in_turn =
-            matches!(self.way, Way::Lanes | Way::Matrix) && self.turns == [1, 1] && self.scales != CodeScales::None;
+        let in_turn = matches!(self.way, Way::Lanes | Way::Matrix | Way::Pairs { .. })
+            && self.turns == [1, 1]
+            && self.scales != CodeScales::None;
         u32::from(in_turn && splits >= 2 * ROUNDS_LEAST * family::slots(&stream.device(), CODED_GROUPS))
     }
 
     /// Dynamic LDS of a workgroup.
     fn lds_bytes(&self) -> u32 {
         match self.way {
-            Way::Lanes | Way::Matrix => 0,
+            Way::Lanes | Way::Matrix | Way::Pairs { .. } => 0,
             Way::Tiles(tiles) => tiles.lds_bytes() as u32,
             Way::Hopper(hopper) => hopper.lds_bytes() as u32,
         }
@@ -560,16 +568,34 @@ fn is_aligned(plane: &PlaneArgs) -> bool {
     plane.at.is_multiple_of(16) && strides.into_iter().all(|stride| stride % 16 == 0)
 }
 
-/// Rows of a workgroup where products of 16 keys are the matrix unit's, `None` where it has none that are taken. Of the first
-/// CDNA's, bf16 lacks
-/// the depth.
-fn matrix_rows(info: &ArchInfo, q: DType, depth: usize) -> Option<usize> {
+/// Keys of a tile of the matrix unit's.
+const TILE: usize = 16;
+
+/// Whether each tile of keys is on one page, keys and values lie alike, scales of both too, and what is within a tile is told by 32 bits.
+fn has_whole_pages(inputs: &PagedInputs<'_>) -> bool {
+    let cache = &inputs.cache;
+    let strides = |plane: &PlaneArgs| (plane.page, plane.head, plane.token, plane.run_shift, plane.chunk_shift);
+    let of_scales = |scales: &ScaleArgs| (scales.page, scales.head, scales.token);
+    let ([k, v], [k_scales, v_scales]) = (cache.planes(), cache.scales());
+    let within = (0..1 << 24).contains(&k.token);
+    let in_rows = matches!(cache.layout, CacheLayout::Nhd | CacheLayout::Hnd);
+    let alike = strides(&k) == strides(&v) && of_scales(&k_scales) == of_scales(&v_scales);
+    in_rows && alike && within && !inputs.by_slots() && cache.extents.block.is_multiple_of(TILE)
+}
+
+/// How products of 16 keys are the matrix unit's, `None` where it has none that are taken. Of the first CDNA's, bf16 lacks the depth.
+fn matrix_way(info: &ArchInfo, q: DType, depth: usize, whole_pages: bool) -> Option<Way> {
     let fits = matches!(q, DType::F16 | DType::BF16) && MATRIX_DEPTHS.contains(&depth);
     match info.matrix {
-        Matrix::Mfma(generation) if fits && generation >= 2 => Some(16),
-        Matrix::MmaSync if fits => Some(8),
+        Matrix::Mfma(generation) if fits && generation >= 2 => Some(Way::Pairs { whole_pages }),
+        Matrix::MmaSync if fits => Some(Way::Matrix),
         _ => None,
     }
+}
+
+/// Rows of a workgroup there, for so many of a sequence and head of keys. On CDNA eight have the bits that they have among sixteen.
+fn matrix_rows(way: Way, rows: usize) -> usize {
+    if matches!(way, Way::Pairs { .. }) && rows > 8 { 16 } else { 8 }
 }
 
 fn source(key: PagedKey) -> Source {
@@ -589,6 +615,7 @@ fn source(key: PagedKey) -> Source {
         Way::Matrix => (1, with!("paged_matrix.h")),
         Way::Tiles(_) => (2, with!("paged_tiles.h")),
         Way::Hopper(_) => (3, with!("paged_hopper.h")),
+        Way::Pairs { .. } => (4, with!("paged_pairs.h")),
     };
     // Workgroups that a multiprocessor of NVIDIA's is to have registers for, without spilling any.
     let groups = match key.cache.format {
@@ -608,10 +635,11 @@ fn source(key: PagedKey) -> Source {
         ("PAGED_SLOTS", key.slots.into()),
         ("PAGED_SCALES", key.scales as usize),
         ("PAGED_WAY", number),
+        ("PAGED_WHOLE_PAGES", matches!(key.way, Way::Pairs { whole_pages: true }).into()),
         ("PAGED_GROUPS", groups),
     ];
     let tiles = match key.way {
-        Way::Lanes | Way::Matrix => Vec::new(),
+        Way::Lanes | Way::Matrix | Way::Pairs { .. } => Vec::new(),
         Way::Tiles(tiles) => tiles.defines().to_vec(),
         Way::Hopper(hopper) => hopper.defines().to_vec(),
     };
@@ -628,16 +656,20 @@ pub(super) fn sources(arch: Arch, dtype: DType) -> impl Iterator<Item = (&'stati
     let cache_of =
         move |format: Option<_>| CacheKey { dtype: if format.is_some() { DType::U8 } else { dtype }, format };
     let few = || std::iter::once(None).chain(cache::FORMATS.into_iter().take(3).map(Some));
-    let on_unit = MATRIX_DEPTHS.into_iter().filter_map(move |depth| {
-        let rows = matrix_rows(info, dtype, depth)?;
-        Some((depth, rows))
+    let ways = [(true, 1), (true, 16), (false, 1), (false, 16)].into_iter();
+    let on_unit = ways.flat_map(move |(whole_pages, rows)| MATRIX_DEPTHS.map(|depth| (whole_pages, rows, depth)));
+    let on_unit = on_unit.filter_map(move |(whole_pages, rows, depth)| {
+        let way = matrix_way(info, dtype, depth, whole_pages)?;
+        // One of each where there is but one.
+        let is_other = way == Way::Matrix && (whole_pages || rows > 1);
+        (!is_other).then_some((way, matrix_rows(way, rows), depth))
     });
-    let on_unit = on_unit.flat_map(move |(depth, rows)| {
+    let on_unit = on_unit.flat_map(move |(way, rows, depth)| {
         few().flat_map(move |format| {
             let key = PagedKey::by_lanes(cache_of(format), dtype, [depth; 2], SPLIT, false);
             let of_heads = format.is_some().then_some(CodeScales::OfHeads);
             let all = std::iter::once(key.scales).chain(of_heads);
-            all.map(move |scales| source(PagedKey { rows, way: Way::Matrix, scales, ..key }))
+            all.map(move |scales| source(PagedKey { rows, way, scales, ..key }))
         })
     });
     let in_tiles = few().flat_map(|format| [(format, false), (format, true)]).filter_map(move |(format, slots)| {
@@ -706,7 +738,7 @@ struct PagedArgs {
     groups: u32,
     splits: u32,
     run_shift: u32,
-    unused: u32,
+    has_extras: u32,
 }
 const _: () = assert!(size_of::<PagedArgs>() == 480);
 

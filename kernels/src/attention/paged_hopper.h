@@ -319,10 +319,10 @@ struct Work {
             if (row >= rows.count) continue;
             const State state = e.states[row];
             RowEnd end;
-            end.start(g, rows, row, kv_head, split, state);
+            end.start(g, rows, row, kv_head, split, state, is_only);
             In* out = g.out + end.token * g.out_token + end.head * g.out_head + first_channel;
             float* parts = g.parts + end.line * g.v.depth + first_channel;
-            const float by = divided(end.share, end.total);
+            const float by = end.factor;
 #pragma unroll
             for (int n = 0; n < HALF / 8; ++n) {
                 Vec<float, 2> two;

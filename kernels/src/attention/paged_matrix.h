@@ -1,11 +1,11 @@
-// paged_matrix.h: a split of paged attention on the matrix unit, for 16-bit floats and codes and heads of 64 or 128. Stands behind
+// paged_matrix.h: a split of paged attention on NVIDIA's matrix unit, for 16-bit floats and codes and heads of 64 or 128. Stands behind
 // paged.h.
 //
 // A wave takes TILE keys at once, straight from memory into operands: no two waves want the same, so that LDS would gain nothing.
 // The order of channels within a product is free as long as both operands have the same, and of results wherever they are written: a lane
 // takes 16 bytes of neighbouring channels of a key, whichever k the hardware gives them.
 //
-//   scores   K · Qᵀ (Q · Kᵀ on NVIDIA's): four of one row, of keys key(i), are left in each lane, where
+//   scores   Q · Kᵀ: four of one row, of keys key(i), are left in each lane, where
 //   sums     Vᵀ · Pᵀ wants them as an operand; of V a lane has its channels of these four keys, and puts pairs of keys together
 //
 // Weights are rounded to the type of Q for the second product.
@@ -16,13 +16,8 @@ typedef In H;
 // Channels that one access takes, accesses to a key's, and channels between them: a lane's part of K and Q, and of V.
 #define K_CHANNELS (CACHE_IS_CODED ? 16 : 8)
 #define K_PARTS (DEPTH / 4 / K_CHANNELS)
-#if RF_DEVICE_AMD
-#define LINES 16
-#define HALVES 1
-#else
 #define LINES 8
 #define HALVES 2
-#endif
 #define V_CHANNELS (DEPTH / LINES < K_CHANNELS ? DEPTH / LINES : K_CHANNELS)
 #define V_PARTS (DEPTH / LINES / V_CHANNELS)
 #define PRODUCTS (DEPTH / 16)
@@ -34,41 +29,15 @@ static_assert(ROWS == LINES, "a row for every line of a product");
 struct Exchanged {};
 
 // Where a lane is in a product: its key of K or row of Q, and its group of channels or keys.
-RF_FN u32 line_of(u32 lane) { return RF_DEVICE_AMD ? lane % LINES : lane / 4; }
-RF_FN u32 group_of(u32 lane) { return RF_DEVICE_AMD ? lane / LINES : lane % 4; }
+RF_FN u32 line_of(u32 lane) { return lane / 4; }
+RF_FN u32 group_of(u32 lane) { return lane % 4; }
 // The keys of a tile of which a lane has scores.
-RF_FN int key_of(int i, u32 group) { return RF_DEVICE_AMD ? (int)group * 4 + i : (int)group * 2 + i % 2 + i / 2 * 8; }
+RF_FN int key_of(int i, u32 group) { return (int)group * 2 + i % 2 + i / 2 * 8; }
 
 struct Accumulator { float at[4]; };
-#if RF_DEVICE_AMD
-struct Pair {
-    u32 words[2];
-    RF_FN explicit Pair(const u32 (&from)[2]) {
-        words[0] = from[0];
-        words[1] = from[1];
-    }
-};
-#endif
 // c += a · b: of one operand four words are rows and k, of the other two.
 RF_FN void multiply(const u32 (&a)[4], const u32 (&b)[2], Accumulator& c) {
-#if RF_DEVICE_AMD
-    typedef float Four __attribute__((ext_vector_type(4)));
-    Four sum = {c.at[0], c.at[1], c.at[2], c.at[3]};
-    const u32 both[2] = {a[0], a[1]};
-#if ARCH_MATRIX == ARCH_MATRIX_MFMA && ARCH_MFMA_GENERATION >= 2
-    if (same<H, bf16>::value) {
-        typedef short Halves __attribute__((ext_vector_type(4)));
-        sum = __builtin_amdgcn_mfma_f32_16x16x16bf16_1k(bit_cast<Halves>(Pair(both)), bit_cast<Halves>(Pair(b)), sum, 0, 0, 0);
-    } else {
-        typedef _Float16 Halves __attribute__((ext_vector_type(4)));
-        sum = __builtin_amdgcn_mfma_f32_16x16x16f16(bit_cast<Halves>(Pair(both)), bit_cast<Halves>(Pair(b)), sum, 0, 0, 0);
-    }
-#endif
-#pragma unroll
-    for (int i = 0; i < 4; ++i) c.at[i] = sum[i];
-#else
     MmaNarrow<H>::run(a[0], a[1], a[2], a[3], b[0], b[1], *(typename MmaNarrow<H>::Accumulator*)c.at);
-#endif
 }
 
 // COUNT neighbouring channels of a key as they lie in a plane, and as words of H.
@@ -157,16 +126,11 @@ struct Work {
 
     // Over the lanes that have scores of one row.
     template <class Op> RF_FN static float across(float x, Op op) {
-#if RF_DEVICE_AMD
-        x = op(x, Words<float, 1>::each(x, Xor16()));
-        return op(x, shuffle_xor(x, 32u));
-#else
         x = op(x, dpp<RF_DPP_XOR1>(x));
         return op(x, dpp<RF_DPP_XOR2>(x));
-#endif
     }
     // The row of value i of a product of sums.
-    RF_FN static u32 row_of(int i, u32 lane) { return RF_DEVICE_AMD ? lane % LINES : lane % 4 * 2 + i % 2; }
+    RF_FN static u32 row_of(int i, u32 lane) { return lane % 4 * 2 + i % 2; }
 
     // Scores to exponents of 2, of the keys from `at` on; -inf for those that the row does not see. WHOLE: it sees all of them.
     template <bool WHOLE>
@@ -210,12 +174,8 @@ struct Work {
         base = now;
         sum *= by;
         float rows[2];
-#if RF_DEVICE_AMD
-        rows[0] = rows[1] = by;
-#else
         rows[0] = shuffle(by, lane() % 4 * 8);
         rows[1] = shuffle(by, lane() % 4 * 8 + 4);
-#endif
 #pragma unroll
         for (int p = 0; p < PRODUCTS; ++p)
 #pragma unroll
@@ -254,21 +214,11 @@ struct Work {
             for (int p = 0; p < PRODUCTS; ++p) {
                 const int each = K_CHANNELS / 4;
                 const u32 key[2] = {keys[h][p / each].word(p % each * 2), keys[h][p / each].word(p % each * 2 + 1)};
-#if RF_DEVICE_AMD
-                const u32 rows[4] = {key[0], key[1], 0, 0};
-                multiply(rows, q[p], c);
-#else
                 const u32 rows[4] = {q[p][0], 0, q[p][1], 0};
                 multiply(rows, key, c);
-#endif
             }
-#if RF_DEVICE_AMD
-#pragma unroll
-            for (int i = 0; i < 4; ++i) x[i] = c.at[i];
-#else
             x[2 * h] = c.at[0];
             x[2 * h + 1] = c.at[1];
-#endif
         }
     }
     RF_FN void add(const Part<V_CHANNELS> (&values)[4][V_PARTS], const u32 (&weights)[2]) {
@@ -280,23 +230,13 @@ struct Work {
 #pragma unroll
                 for (int i = 0; i < 2; ++i) Part<V_CHANNELS>::pairs(values[2 * i][part], values[2 * i + 1][part], w, low[i], high[i]);
                 const int n = part * V_CHANNELS / 2 + w;
-#if RF_DEVICE_AMD
-                const u32 even[4] = {low[0], low[1], 0, 0}, odd[4] = {high[0], high[1], 0, 0};
-                multiply(even, weights, sums[2 * n]);
-                multiply(odd, weights, sums[2 * n + 1]);
-#else
                 const u32 both[4] = {low[0], high[0], low[1], high[1]};
                 multiply(both, weights, sums[n]);
-#endif
             }
     }
     // The channel of value i of product n.
     RF_FN static u32 channel_of(int n, int i, u32 lane) {
-#if RF_DEVICE_AMD
-        return n / V_CHANNELS * (LINES * V_CHANNELS) + (lane / LINES * 4 + i) * V_CHANNELS + n % V_CHANNELS;
-#else
         return n / (V_CHANNELS / 2) * (LINES * V_CHANNELS) + lane / 4 * V_CHANNELS + n % (V_CHANNELS / 2) * 2 + i / 2;
-#endif
     }
 
     // The tile of keys from `at` on. WHOLE: all are there, and seen by all rows. MORE: `keys` are read for the tile of the next step, which
@@ -356,19 +296,6 @@ struct Work {
     // Results of RESULT_ROWS rows from `first` on.
     RF_FN void put(Shared& shared, u32 first) {
         const u32 wave = thread_x() / ARCH_WAVE_SIZE;
-#if RF_DEVICE_AMD
-        const u32 row = row_of(0, lane()) - first;
-        if (row >= RESULT_ROWS) return;
-#pragma unroll
-        for (int n = 0; n < PRODUCTS; n += 4)
-#pragma unroll
-            for (int i = 0; i < 4; ++i) {
-                Vec<float, 4> four;
-#pragma unroll
-                for (int e = 0; e < 4; ++e) four[e] = sums[n + e].at[i];
-                store<4>(&shared.results[wave][row][channel_of(n, i, lane())], four);
-            }
-#else
 #pragma unroll
         for (int n = 0; n < PRODUCTS; ++n)
 #pragma unroll
@@ -378,6 +305,5 @@ struct Work {
                 two[1] = sums[n].at[i + 2];
                 store<2>(&shared.results[wave][row_of(i, lane())][channel_of(n, i, lane())], two);
             }
-#endif
     }
 };

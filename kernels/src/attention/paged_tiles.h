@@ -503,7 +503,7 @@ struct Work {
             for (u32 n = wave; n < RESULT_ROWS && first + n < rows.count; n += WAVES) {
                 const State state = e.states[first + n];
                 RowEnd end;
-                end.start(g, rows, first + n, kv_head, split, state);
+                end.start(g, rows, first + n, kv_head, split, state, is_only);
                 for (u32 channel = fresh(lane()) * 4; channel < V_DEPTH; channel += ARCH_WAVE_SIZE * 4)
                     end.put_four(g, channel, load<4>(results + n * RESULT_LINE + channel), is_only);
                 if (lane() == 0) end.put_state(g, state, is_only);

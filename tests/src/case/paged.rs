@@ -77,7 +77,7 @@ const fn coded(spec: Spec, format: Format, scales: Scales) -> Spec {
 }
 
 /// A key, none, around a page, around a split, many splits; every head size's team, every number of rows.
-const SIZES: [Spec; 68] = [
+const SIZES: [Spec; 71] = [
     Spec { sequences: &[(1, 3), (1, 5)], heads: 2, depths: [8, 8], block: 4, ..PLAIN },
     Spec { sequences: &[(1, 1)], heads: 1, ..PLAIN },
     PLAIN,
@@ -179,6 +179,22 @@ const SIZES: [Spec; 68] = [
         Scales::Tensor,
     ),
     coded(Spec { sequences: &[(2, 90)], depths: [40, 24], softcap: Some(1.5), ..PLAIN }, Format::I8, Scales::Tensor),
+    // More splits than one wave adds up alone.
+    Spec { sequences: &[(1, 4611), (1, 4096)], heads: 2, ..PLAIN },
+    // Whole tiles with a scale for each key, over several splits; and pages that have half of a tile.
+    coded(
+        Spec {
+            sequences: &[(1, 1100), (1, 3), (3, 600)],
+            heads: 16,
+            kv_heads: 2,
+            depths: [128, 128],
+            block: 32,
+            ..PLAIN
+        },
+        Format::E4M3Fnuz,
+        Scales::Token,
+    ),
+    Spec { sequences: &[(1, 700), (5, 40)], heads: 8, kv_heads: 2, depths: [128, 128], block: 8, ..PLAIN },
 ];
 
 const TYPES: [DType; 3] = [DType::BF16, DType::F16, DType::F32];

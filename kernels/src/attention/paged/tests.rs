@@ -162,6 +162,30 @@ fn the_bits_of_a_query_are_those_it_has_alone_however_many_come_at_once() {
     }
 }
 
+/// Values that lie as keys do have a tile's address from its page; those whose rows are further apart have one for each key.
+#[test]
+fn the_bits_do_not_depend_on_how_far_values_are_apart() {
+    for dtype in [DType::BF16, DType::F16] {
+        let alike = Fixture::new(device(), dtype);
+        let shape = [PAGES, BLOCK, KV_HEADS + 1, DEPTH];
+        let (of_token, of_padded) = (KV_HEADS * DEPTH, (KV_HEADS + 1) * DEPTH);
+        let values = Numbers::new(2).values(PAGES * BLOCK * of_token, dtype);
+        let mut padded = vec![f64::NAN; PAGES * BLOCK * of_padded];
+        for (to, from) in padded.chunks_exact_mut(of_padded).zip(values.chunks_exact(of_token)) {
+            to[..of_token].copy_from_slice(from);
+        }
+        let mut apart = Fixture::new(device(), dtype);
+        apart.v = tensor(&apart.device, &shape, dtype, &padded, Lie::Plain);
+        let layout = apart.v.layout().slice(2, 0, KV_HEADS, 1).unwrap();
+        apart.v = apart.v.with_layout(layout).unwrap();
+        let several = Sequence { keys: 1000, queries: 6, first_page: 3 };
+        for (sequence, window) in [(LONG, None), (LONG, Some(600)), (SPLIT_AND_ONE, None), (several, Some(30))] {
+            let run = |fixture: &Fixture| fixture.run(&[SHORT, sequence], 1100, window);
+            assert_eq!(run(&apart), run(&alike), "{sequence:?}, {window:?}");
+        }
+    }
+}
+
 #[test]
 fn a_sequence_without_keys_gives_zeros_and_reads_no_page() {
     let fixture = Fixture::new(device(), DType::F16);
