@@ -90,7 +90,7 @@ fn sources(arch: Arch, dtype: DType) -> impl Iterator<Item = (&'static str, Sour
         .chain(index::sources(dtype))
         .chain(random::sources(dtype))
         .chain(sample::sources(dtype))
-        .chain(experts::sources(dtype))
+        .chain(experts::sources(arch, dtype))
         .chain(hadamard::sources(dtype))
         .chain(causal_conv::sources(dtype))
         .chain(selective_scan::sources(dtype))

@@ -10,6 +10,7 @@ mod combine;
 mod route;
 mod sort_by_expert;
 
+use rocfire_arch::Arch;
 use rocfire_hal::{DType, Source, Stream, View};
 
 use crate::Result;
@@ -35,8 +36,8 @@ fn capacities() -> impl Iterator<Item = usize> {
 }
 
 /// The sources of the family.
-pub(crate) fn sources(dtype: DType) -> impl Iterator<Item = (&'static str, Source)> {
-    route::sources(dtype).chain(sort_by_expert::sources(dtype)).chain(combine::sources(dtype))
+pub(crate) fn sources(arch: Arch, dtype: DType) -> impl Iterator<Item = (&'static str, Source)> {
+    route::sources(arch, dtype).chain(sort_by_expert::sources(dtype)).chain(combine::sources(dtype))
 }
 
 /// Address and row stride of a matrix whose rows are contiguous.

@@ -1,6 +1,7 @@
-//! `route`: the launcher of `route.hip`.
+//! `route`: the launcher of `route.hip`, and of `route_lists.hip` where that is made for the call.
 
 use bytemuck::{Pod, Zeroable};
+use rocfire_arch::{Arch, Matrix};
 use rocfire_hal::{DType, Error, Source, Stream, View, ViewMut};
 
 use super::{EXPERTS_MAX, capacities, capacity, matrix, vector};
@@ -12,6 +13,11 @@ const OP: &str = "route";
 const WAVES: usize = 4;
 /// Choices of a token, a lane of the narrowest wave each; groups too.
 const LANES: usize = 32;
+
+/// Choices and experts of a token in `route_lists`, at most, and tokens of its workgroups: one wave, so that few tokens are on many units.
+const LISTS_CHOICES: usize = 8;
+const LISTS_EXPERTS: usize = 256;
+const LISTS_TOKENS: usize = 4;
 
 /// What a logit is worth.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -143,16 +149,24 @@ pub fn route(
         return Ok(());
     }
     static SOURCES: Sources<RouteKey> = Sources::new();
-    let key = RouteKey { dtype: x.dtype(), capacity: capacity(params.experts), score: params.score };
+    let lists = takes_lists(stream, params, args.k as usize);
+    let key = RouteKey { dtype: x.dtype(), capacity: capacity(params.experts), score: params.score, lists };
     let source = SOURCES.get(key, source);
-    let wave = wave_size(stream);
-    let (grid, block) = ([tokens.div_ceil(WAVES), 1, 1], [WAVES * wave, 1, 1]);
+    let (kernel, per_group) = if lists { ("route_lists", LISTS_TOKENS) } else { ("route_tokens", WAVES) };
+    let (grid, block) = ([tokens.div_ceil(per_group), 1, 1], [key.waves() * wave_size(stream), 1, 1]);
     let written = [shares.buffer(), ids.buffer()];
     // SAFETY:
     // - `RouteArgs` is the twin of the kernel's struct, sizes asserted on both sides. The kernel reads each token's row of `x`, the
     //   bias, the table's row that is there, and writes `k + shared` shares and ids of each: all inside checked views.
     // - Both outputs are named.
-    unsafe { KernelLaunch::new(stream, &source, (OP, "route_tokens"), grid, block).run(&args, &written) }
+    unsafe { KernelLaunch::new(stream, &source, (OP, kernel), grid, block).run(&args, &written) }
+}
+
+/// Whether `route_lists` is made for a call: on CDNA 2 and newer, whose doubles are as fast as floats.
+fn takes_lists(stream: &Stream, params: &RouteParams<'_>, k: usize) -> bool {
+    let is_plain = params.bias.is_none() && params.groups.is_none() && params.shared.is_none() && params.hash.is_none();
+    let has_doubles = matches!(stream.device().arch().info().matrix, Matrix::Mfma(2..));
+    is_plain && has_doubles && k <= LISTS_CHOICES && params.experts <= LISTS_EXPERTS
 }
 
 fn wave_size(stream: &Stream) -> usize {
@@ -236,8 +250,17 @@ fn check(
         parts_log2: (wave / groups.count.next_power_of_two()).trailing_zeros(),
         factor: params.factor as f32,
         size: FastDiv::new(experts / groups.count),
+        x_is_whole: is_whole(x, experts).into(),
+        unused: 0,
     };
     Ok((args, tokens))
+}
+
+/// Whether pieces of four logits are aligned, and none of them has logits of some experts and something else.
+fn is_whole(x: &View<'_>, experts: usize) -> bool {
+    let bytes = 4 * x.dtype().size_bytes() as u64;
+    let row_bytes = x.layout().strides()[0].unsigned_abs() * x.dtype().size_bytes() as u64;
+    experts.is_multiple_of(4) && x.device_address().is_multiple_of(bytes) && row_bytes.is_multiple_of(bytes)
 }
 
 /// What varies in the source.
@@ -247,11 +270,20 @@ pub(crate) struct RouteKey {
     /// Experts that it is made for.
     pub capacity: usize,
     pub score: Score,
+    /// Whether it is `route_lists`.
+    pub lists: bool,
+}
+
+impl RouteKey {
+    /// Waves of a workgroup.
+    fn waves(self) -> usize {
+        if self.lists { 1 } else { WAVES }
+    }
 }
 
 /// The source of one variant.
 pub(crate) fn source(key: RouteKey) -> Source {
-    let (experts, waves) = (key.capacity.to_string(), WAVES.to_string());
+    let (experts, waves) = (key.capacity.to_string(), key.waves().to_string());
     let score = match key.score {
         Score::Softmax => "0",
         Score::Sigmoid => "1",
@@ -263,17 +295,26 @@ pub(crate) fn source(key: RouteKey) -> Source {
         ("ROUTE_SCORE", score),
         ("ROUTE_WAVES", waves.as_str()),
     ];
-    Source::new(OP, include_str!("route.hip"), &defines)
+    let text = match key.lists {
+        true => concat!(include_str!("route.h"), include_str!("route_lists.hip")),
+        false => concat!(include_str!("route.h"), include_str!("route.hip")),
+    };
+    Source::new(OP, text, &defines)
 }
 
 /// Its rows of the registry.
-pub(crate) fn sources(dtype: DType) -> impl Iterator<Item = (&'static str, Source)> {
+pub(crate) fn sources(arch: Arch, dtype: DType) -> impl Iterator<Item = (&'static str, Source)> {
     let scores = [Score::Softmax, Score::Sigmoid, Score::SqrtSoftplus].into_iter();
     let scores = scores.filter(move |_| matches!(dtype, DType::F32 | DType::F16 | DType::BF16));
-    scores.flat_map(move |score| capacities().map(move |capacity| (OP, source(RouteKey { dtype, capacity, score }))))
+    let has_lists = matches!(arch.info().matrix, Matrix::Mfma(2..));
+    let kinds = scores.flat_map(|score| capacities().map(move |capacity| (score, capacity)));
+    kinds.flat_map(move |(score, capacity)| {
+        let lists = [false, true].into_iter().filter(move |lists| !lists || has_lists && capacity <= LISTS_EXPERTS);
+        lists.map(move |lists| (OP, source(RouteKey { dtype, capacity, score, lists })))
+    })
 }
 
-/// `RouteArgs` of `route.hip`.
+/// `RouteArgs` of `route.h`.
 #[repr(C)]
 #[derive(Clone, Copy, Pod, Zeroable)]
 struct RouteArgs {
@@ -302,8 +343,10 @@ struct RouteArgs {
     parts_log2: u32,
     factor: f32,
     size: FastDiv,
+    x_is_whole: u32,
+    unused: u32,
 }
-const _: () = assert!(size_of::<RouteArgs>() == 152);
+const _: () = assert!(size_of::<RouteArgs>() == 160);
 
 #[cfg(test)]
 mod tests;

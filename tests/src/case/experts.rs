@@ -29,6 +29,15 @@ const ROUTES: [(Size, Form); 9] = [
     ([0, 16, 2], Form(Score::Sigmoid, None, 0, false)),
     ([33, 8, 1], Form(Score::Sigmoid, None, 0, false)),
 ];
+/// Few choices of few experts by their logits alone: lists of every length, and experts that are no whole number of fours.
+const LISTS: [(Size, Form); 6] = [
+    ([10, 128, 8], Form(Score::Softmax, None, 0, false)),
+    ([7, 61, 7], Form(Score::SqrtSoftplus, None, 0, false)),
+    ([5, 254, 8], Form(Score::Sigmoid, None, 0, false)),
+    ([3, 97, 6], Form(Score::Softmax, None, 0, false)),
+    ([66, 256, 8], Form(Score::Softmax, None, 0, false)),
+    ([4, 257, 8], Form(Score::Softmax, None, 0, false)),
+];
 /// Tokens, experts, choices; places of a block, 0 for none.
 const SORTS: [(Size, usize); 8] = [
     ([1, 1, 1], 0),
@@ -51,6 +60,9 @@ pub fn cases() -> Vec<Case> {
     for (size, block) in SORTS {
         cases.push(sorted(size, block, false));
         cases.push(sorted(size, block, true));
+    }
+    for (turn, (size, form)) in LISTS.into_iter().enumerate() {
+        cases.push(routed(FLOATS[turn % 3], size, form, turn % 2 == 0));
     }
     cases
 }

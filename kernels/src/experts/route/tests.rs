@@ -175,6 +175,71 @@ fn strange_logits_choose_experts_that_there_are() {
     assert!(shares[3..].iter().all(|share| (0.0..1e-14).contains(share)), "{shares:?}");
 }
 
+/// Experts and choices of every length of a lane's list, most of them no whole number of pieces.
+const LISTS: [(usize, usize); 7] = [(9, 8), (61, 7), (64, 8), (97, 3), (128, 8), (254, 8), (256, 6)];
+
+#[test]
+fn of_equals_the_lowest_is_chosen_and_what_is_no_number_last() {
+    let device = device();
+    for (experts, k) in LISTS {
+        // Few values, so that every choice is among equals; numbers that are none among them, and rows of hardly any number.
+        let value = |token: usize, n: usize| match (token % 6, (n * 7 + token) % 13) {
+            (0, at) => at as f64 / 4.0,
+            (1, 3) => f64::INFINITY,
+            (1 | 2, 5) => f64::NAN,
+            (3, at) if at != 4 || n > 40 => f64::NAN,
+            (4, at) if at > 2 => f64::NEG_INFINITY,
+            (5, _) => -0.0 * (n % 2) as f64,
+            (_, at) => -2.0 * (at % 3) as f64,
+        };
+        let values: Vec<f64> = (0..12).flat_map(|token| (0..experts).map(move |n| value(token, n))).collect();
+        for (turn, score) in [Score::Softmax, Score::Sigmoid].into_iter().enumerate() {
+            for dtype in [DType::F32, DType::BF16] {
+                let mut params = RouteParams::new(experts, score);
+                (params.renormalises, params.factor) = (turn == 0, 1.5);
+                check(&device, &values, dtype, &params, None, k);
+            }
+        }
+    }
+}
+
+#[test]
+fn the_bits_of_a_token_do_not_depend_on_how_rows_lie_or_how_many_there_are() {
+    let device = device();
+    for (experts, k) in LISTS {
+        for (dtype, score) in
+            [(DType::BF16, Score::Softmax), (DType::F32, Score::Softmax), (DType::F16, Score::Sigmoid)]
+        {
+            let tokens = 19;
+            let values = logits(experts as u64, tokens * experts, dtype);
+            let params = RouteParams { renormalises: true, ..RouteParams::new(experts, score) };
+            let run = |x: View<'_>| {
+                let tokens = x.shape()[0];
+                let mut shares = Tensor::empty(&device, &[tokens, k], DType::F32).unwrap();
+                let mut ids = Tensor::empty(&device, &[tokens, k], DType::I32).unwrap();
+                route(device.stream(), x, &params, shares.view_mut(), ids.view_mut()).unwrap();
+                (read(&ids), read(&shares))
+            };
+            let x = tensor(&device, &[tokens, experts], dtype, &values, Lie::Plain);
+            let (ids, shares) = run(x.view());
+            // Rows behind a column of NaN.
+            let padded: Vec<f64> = values.chunks_exact(experts).flat_map(|row| [&[f64::NAN], row].concat()).collect();
+            let apart = tensor(&device, &[tokens, experts + 1], dtype, &padded, Lie::Plain);
+            let layout = apart.layout().slice(1, 1, experts + 1, 1).unwrap();
+            assert_eq!(
+                run(apart.view().with_layout(layout).unwrap()),
+                (ids.clone(), shares.clone()),
+                "{experts} apart"
+            );
+            for few in [1, 4, 6] {
+                let layout = x.layout().slice(0, 0, few, 1).unwrap();
+                let alone = run(x.view().with_layout(layout).unwrap());
+                assert_eq!(alone, (ids[..few * k].to_vec(), shares[..few * k].to_vec()), "{few} of {experts}");
+            }
+        }
+    }
+}
+
 #[test]
 fn tables_and_counts_are_followed_where_they_lead_inside() {
     let device = device();
