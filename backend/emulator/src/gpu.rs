@@ -12,7 +12,7 @@ use crate::error::Error;
 use crate::group::{Schedule, Setup, Worker};
 use crate::host_threads;
 use crate::instrument::Instrument;
-use crate::launch::{self, Launch};
+use crate::launch::{self, Dispatch, Launch};
 use crate::memory::{Live, Memory};
 use crate::module::{Kernel, Module};
 use crate::profile::{self, Profile, Sample};
@@ -144,6 +144,18 @@ impl Gpu {
         unsafe { self.memory.share(host, bytes) }
     }
 
+    /// As [`share`](Gpu::share), at an address of the caller's choice: where a driver of one's own has put them.
+    ///
+    /// # Errors
+    /// As [`share`](Gpu::share).
+    ///
+    /// # Safety
+    /// - As [`share`](Gpu::share).
+    pub unsafe fn share_at(&self, address: u64, host: std::ptr::NonNull<u8>, bytes: u64) -> Result<u64, Error> {
+        // SAFETY: the caller's duty is the same.
+        unsafe { self.memory.share_at(address, host, bytes) }
+    }
+
     /// Start and length in bytes of the allocation that an address lies in.
     pub fn allocation(&self, address: u64) -> Option<(u64, u64)> {
         self.memory.allocation(address)
@@ -230,6 +242,25 @@ impl Gpu {
     /// holds what was written up to there.
     pub fn launch(&self, kernel: &Kernel, launch: &Launch<'_>) -> Result<Counters, Error> {
         launch::run(self, kernel, launch, &[])
+    }
+
+    /// The code around a kernel's descriptor that somebody else, AMD's loader say, has put into the device's memory: an
+    /// image with its ELF header, or a bare kernel.
+    ///
+    /// # Errors
+    /// [`Error::BadAddress`] if nothing is there, [`Error::BadCodeObject`] with the reason.
+    pub fn resident(&self, descriptor: u64) -> Result<Arc<Module>, Error> {
+        let level = self.options.cpu.min(CpuLevel::detect());
+        Module::resident(self.arch, level, &self.memory, descriptor).map(Arc::new)
+    }
+
+    /// Runs a kernel as a dispatch packet says, and waits for its end: arguments, hidden ones too, and the packet are in
+    /// the device's memory already.
+    ///
+    /// # Errors
+    /// As [`launch`](Gpu::launch).
+    pub fn dispatch(&self, kernel: &Kernel, dispatch: &Dispatch) -> Result<Counters, Error> {
+        launch::dispatch(self, kernel, dispatch)
     }
 
     /// What makes the checks that were asked for.

@@ -63,6 +63,23 @@ pub struct Launch<'a> {
     pub kernarg: &'a [u8],
 }
 
+/// What a dispatch packet of HSA's says, with its grid in work-items.
+#[derive(Clone, Copy, Debug)]
+pub struct Dispatch {
+    /// Work-items in x, y and z. With a zero among them nothing runs.
+    pub grid_items: [u32; 3],
+    /// Work-items of a workgroup in x, y and z.
+    pub block: [u32; 3],
+    /// LDS of a workgroup, static and dynamic.
+    pub lds_bytes: u32,
+    /// Scratch of a lane.
+    pub scratch_bytes: u32,
+    /// Device address of the arguments.
+    pub kernarg_ptr: u64,
+    /// Device address of the packet, 64 bytes.
+    pub packet_ptr: u64,
+}
+
 /// Workgroups of a launch.
 #[derive(Clone, Copy)]
 struct Groups {
@@ -110,16 +127,30 @@ fn check(gpu: &Gpu, kernel: &Kernel, launch: &Launch<'_>) -> Result<Groups, Erro
     Ok(Groups { count: groups, resident })
 }
 
-/// Works out what all workgroups share; the guest address returned is to be freed.
-fn prepare(gpu: &Gpu, kernel: &Kernel, launch: &Launch<'_>, groups: u64, observed: bool) -> Result<Setup, Error> {
-    let lds_bytes = kernel.lds_bytes() + launch.dynamic_lds_bytes;
-    let items: u32 = launch.block.iter().product();
-    let descriptor = &kernel.info.descriptor;
-    let stack = if descriptor.dynamic_stack { DYNAMIC_STACK_BYTES } else { 0 };
+/// Where a launch's arguments are.
+struct Placed {
+    kernarg_ptr: u64,
+    packet_ptr: u64,
+    kernarg: Vec<u8>,
+    scratch_bytes: u32,
+}
+
+/// Lays out the arguments in memory of its own, which is to be freed.
+fn place(gpu: &Gpu, kernel: &Kernel, launch: &Launch<'_>) -> Result<Placed, Error> {
     let kernarg = kernel_arguments(kernel, launch);
     let kernarg_ptr = gpu.memory().allocate_with(kernarg.len() as u64, false)?;
     let window = gpu.memory().host("launch", kernarg_ptr, kernarg.len() as u64)?;
     window.write(kernarg_ptr, &kernarg);
+    let packet_ptr = kernarg_ptr + (kernarg.len() - PACKET_BYTES) as u64;
+    Ok(Placed { kernarg_ptr, packet_ptr, kernarg, scratch_bytes: kernel.info.descriptor.scratch_bytes })
+}
+
+/// Works out what all workgroups share.
+fn prepare(kernel: &Kernel, launch: &Launch<'_>, placed: Placed, groups: u64, observed: bool) -> Setup {
+    let lds_bytes = kernel.lds_bytes() + launch.dynamic_lds_bytes;
+    let items: u32 = launch.block.iter().product();
+    let descriptor = &kernel.info.descriptor;
+    let stack = if descriptor.dynamic_stack { DYNAMIC_STACK_BYTES } else { 0 };
     let (program, entry) = if observed {
         let program = kernel.module.complete_program().clone();
         let entry = program.step_at_address(kernel.info.entry_address);
@@ -127,7 +158,7 @@ fn prepare(gpu: &Gpu, kernel: &Kernel, launch: &Launch<'_>, groups: u64, observe
     } else {
         (kernel.module.program.clone(), kernel.info.entry)
     };
-    Ok(Setup {
+    Setup {
         kernel: kernel.clone(),
         program,
         entry,
@@ -138,11 +169,11 @@ fn prepare(gpu: &Gpu, kernel: &Kernel, launch: &Launch<'_>, groups: u64, observe
         items,
         lanes: kernel.wave_size(),
         lds_bytes: lds_bytes as usize,
-        scratch_bytes: descriptor.scratch_bytes.saturating_add(stack),
-        kernarg_ptr,
-        packet_ptr: kernarg_ptr + (kernarg.len() - PACKET_BYTES) as u64,
-        kernarg,
-    })
+        scratch_bytes: placed.scratch_bytes.saturating_add(stack),
+        kernarg_ptr: placed.kernarg_ptr,
+        packet_ptr: placed.packet_ptr,
+        kernarg: placed.kernarg,
+    }
 }
 
 /// The explicit arguments, the hidden ones, and the dispatch packet.
@@ -211,15 +242,58 @@ pub(crate) fn run(
     launch: &Launch<'_>,
     instruments: &[&dyn Instrument],
 ) -> Result<Counters, Error> {
+    let groups = check(gpu, kernel, launch)?;
+    if groups.count == 0 {
+        return Ok(Counters::default());
+    }
+    let placed = place(gpu, kernel, launch)?;
+    let kernarg_ptr = placed.kernarg_ptr;
+    let outcome = run_placed(gpu, kernel, launch, (groups, placed), instruments);
+    free(gpu.memory(), kernarg_ptr);
+    outcome
+}
+
+/// Runs what a dispatch packet asks for.
+pub(crate) fn dispatch(gpu: &Gpu, kernel: &Kernel, dispatch: &Dispatch) -> Result<Counters, Error> {
+    let bad = |reason: String| Error::BadLaunch { kernel: kernel.name().to_owned(), reason };
+    let Dispatch { grid_items, block, lds_bytes, scratch_bytes, kernarg_ptr, packet_ptr } = *dispatch;
+    let whole = grid_items.iter().zip(&block).all(|(items, &of)| of > 0 && items.is_multiple_of(of));
+    if !whole {
+        return Err(bad(format!("a grid of {grid_items:?} work-items, not whole workgroups of {block:?}")));
+    }
+    let dynamic_lds_bytes = lds_bytes.checked_sub(kernel.lds_bytes());
+    let dynamic_lds_bytes =
+        dynamic_lds_bytes.ok_or_else(|| bad(format!("{lds_bytes} bytes of LDS, and it has {}", kernel.lds_bytes())))?;
+    let grid = std::array::from_fn(|axis| grid_items[axis] / block[axis]);
+    let launch = Launch { grid, block, dynamic_lds_bytes, kernarg: &[] };
+    let groups = check(gpu, kernel, &launch)?;
+    if groups.count == 0 {
+        return Ok(Counters::default());
+    }
+    // Only what is preloaded into registers is looked at here; kernels read the rest from memory themselves.
+    let (first, count) = kernel.info.descriptor.preload;
+    let mut kernarg = vec![0; 4 * usize::from(first + count)];
+    if !kernarg.is_empty() {
+        let window = gpu.memory().host("dispatch", kernarg_ptr, kernarg.len() as u64)?;
+        window.read(kernarg_ptr, &mut kernarg);
+    }
+    let scratch_bytes = scratch_bytes.max(kernel.info.descriptor.scratch_bytes);
+    let placed = Placed { kernarg_ptr, packet_ptr, kernarg, scratch_bytes };
+    run_placed(gpu, kernel, &launch, (groups, placed), &[])
+}
+
+fn run_placed(
+    gpu: &Gpu,
+    kernel: &Kernel,
+    launch: &Launch<'_>,
+    (Groups { count: groups, resident }, placed): (Groups, Placed),
+    instruments: &[&dyn Instrument],
+) -> Result<Counters, Error> {
     let checker = gpu.checker();
     let mut instruments = instruments.to_vec();
     instruments.extend(checker.as_ref().map(|checker| checker as &dyn Instrument));
     let instruments = instruments.as_slice();
-    let Groups { count: groups, resident } = check(gpu, kernel, launch)?;
-    if groups == 0 {
-        return Ok(Counters::default());
-    }
-    let setup = prepare(gpu, kernel, launch, groups, !instruments.is_empty())?;
+    let setup = prepare(kernel, launch, placed, groups, !instruments.is_empty());
     let shared = Shared {
         gpu,
         setup: &setup,
@@ -260,7 +334,6 @@ pub(crate) fn run(
     worker.end();
     shared.collect(&worker);
     gpu.give_worker(worker);
-    free(gpu.memory(), setup.kernarg_ptr);
     let mut outcome = shared.outcome.into_inner().unwrap_or_else(|poisoned| poisoned.into_inner());
     match outcome.fault {
         Some((_, fault)) => Err(Error::Fault(fault)),

@@ -21,6 +21,7 @@
 //! | step | module |
 //! | --- | --- |
 //! | An ELF file becomes an image in guest memory, and its code a list of steps | `module`, `metadata`, `descriptor`, `program` |
+//! | An image that somebody else has loaded is found around its kernel's descriptor | `resident` |
 //! | A step is a handler and operands that are register numbers | `step`, `exec` |
 //! | A launch lays out arguments and hands workgroups to threads | `launch` |
 //! | A workgroup's waves run one after the other up to each barrier, or in turns ([`Options::schedule`]) | `group` |
@@ -89,6 +90,7 @@ mod numeric;
 mod park;
 mod profile;
 mod program;
+mod resident;
 mod source;
 mod spin;
 mod step;
@@ -100,7 +102,7 @@ pub use error::{Access, Error, Fault, FaultKind, Nearest, RacingAccess, Wait};
 pub use gpu::{Gpu, Options};
 pub use group::Schedule;
 pub use host_threads::Bystander;
-pub use launch::Launch;
+pub use launch::{Dispatch, Launch};
 pub use memory::Live;
 pub use model::bound::{Binding, Bound, CardBound, Operations, PipeClocks};
 pub use model::issue::Pipe;

@@ -360,7 +360,9 @@ impl Memory {
     /// Allocates zeroed bytes that the host has at the same address.
     pub(crate) fn allocate_shared(&self, bytes: u64) -> Result<u64, Error> {
         let out_of_memory = || Error::OutOfMemory { requested: bytes, free: 0, capacity: 0 };
-        self.insert_shared(Storage::new(bytes, false).ok_or_else(out_of_memory)?, bytes)
+        let storage = Storage::new(bytes, false).ok_or_else(out_of_memory)?;
+        let address = storage.host.as_ptr().expose_provenance() as u64;
+        self.insert_shared(address, storage, bytes)
     }
 
     /// Gives the guest bytes of the host's, at their address.
@@ -368,11 +370,20 @@ impl Memory {
     /// # Safety
     /// - The bytes are valid for reads and writes until [`Memory::free`] has returned and no launch is running.
     pub(crate) unsafe fn share(&self, host: NonNull<u8>, bytes: u64) -> Result<u64, Error> {
-        self.insert_shared(Storage { host, layout: None, written: None }, bytes)
+        let address = host.as_ptr().expose_provenance() as u64;
+        // SAFETY: the caller's duty is the same.
+        unsafe { self.share_at(address, host, bytes) }
     }
 
-    fn insert_shared(&self, storage: Storage, bytes: u64) -> Result<u64, Error> {
-        let address = storage.host.as_ptr().expose_provenance() as u64;
+    /// Gives the guest bytes of the host's, at an address of the caller's choice.
+    ///
+    /// # Safety
+    /// - As [`share`](Memory::share).
+    pub(crate) unsafe fn share_at(&self, address: u64, host: NonNull<u8>, bytes: u64) -> Result<u64, Error> {
+        self.insert_shared(address, Storage { host, layout: None, written: None }, bytes)
+    }
+
+    fn insert_shared(&self, address: u64, storage: Storage, bytes: u64) -> Result<u64, Error> {
         let mut map = self.write_map();
         let end = address.saturating_add(bytes);
         let overlaps = map.allocations.range(..end).next_back().is_some_and(|(&start, a)| start + a.bytes > address);

@@ -19,11 +19,11 @@ use crate::source::LineTables;
 use crate::step::Level;
 
 /// `ELFOSABI_AMDGPU_HSA`.
-const OS_ABI_HSA: u8 = 64;
+pub(crate) const OS_ABI_HSA: u8 = 64;
 /// `ELFABIVERSION_AMDGPU_HSA_V4` to `V6`.
 const ABI_VERSIONS: std::ops::RangeInclusive<u8> = 2..=4;
 /// `NT_AMDGPU_METADATA`.
-const NT_METADATA: u32 = 32;
+pub(crate) const NT_METADATA: u32 = 32;
 /// `EF_AMDGPU_MACH`.
 const MACH_MASK: u32 = 0xff;
 /// `R_AMDGPU_ABS64`.
@@ -35,21 +35,23 @@ const PRELOAD_PROLOGUE_BYTES: i64 = 256;
 /// Vector registers that an instruction can name; accumulation registers are as many again.
 const VGPRS_MAX: u32 = 256;
 /// General scalar registers; no more can be set before a kernel starts.
-const SGPRS_MAX: u16 = 102;
+pub(crate) const SGPRS_MAX: u16 = 102;
 /// No code object of a compiler comes near; a damaged one must not allocate without bound.
-const IMAGE_BYTES_MAX: u64 = 1 << 30;
+pub(crate) const IMAGE_BYTES_MAX: u64 = 1 << 30;
 
 /// A loaded code object. Its memory is freed with the last handle to it or to one of its kernels.
 pub struct Module {
     pub(crate) program: Arc<Program>,
     /// The program of the instrumented loop, made when it is first needed.
-    complete: OnceLock<Arc<Program>>,
+    pub(crate) complete: OnceLock<Arc<Program>>,
     /// Where instructions come from, if the file says so.
-    lines: Option<LineTables>,
-    memory: Arc<Memory>,
-    image: u64,
-    kernels: BTreeMap<String, Arc<KernelInfo>>,
-    globals: BTreeMap<String, (u64, u64)>,
+    pub(crate) lines: Option<LineTables>,
+    pub(crate) memory: Arc<Memory>,
+    pub(crate) image: u64,
+    /// Whether the image is somebody else's, who frees it.
+    pub(crate) resident: bool,
+    pub(crate) kernels: BTreeMap<String, Arc<KernelInfo>>,
+    pub(crate) globals: BTreeMap<String, (u64, u64)>,
 }
 
 /// What a launch needs to know of a kernel.
@@ -60,6 +62,8 @@ pub(crate) struct KernelInfo {
     pub(crate) entry: usize,
     /// Guest address of the first instruction.
     pub(crate) entry_address: u64,
+    /// And of the descriptor.
+    pub(crate) descriptor_address: u64,
     /// Whether workgroups must run one after the other, for the same bits whatever the number of threads.
     pub(crate) ordered: bool,
 }
@@ -152,6 +156,12 @@ impl Module {
         Some(Kernel { module: self.clone(), info: info.clone() })
     }
 
+    /// The kernel whose descriptor stands at a guest address.
+    pub fn kernel_at(self: &Arc<Module>, descriptor: u64) -> Option<Kernel> {
+        let info = self.kernels.values().find(|info| info.descriptor_address == descriptor)?;
+        Some(Kernel { module: self.clone(), info: info.clone() })
+    }
+
     /// The names of its kernels, sorted.
     pub fn kernel_names(&self) -> impl Iterator<Item = &str> {
         self.kernels.keys().map(String::as_str)
@@ -177,6 +187,7 @@ impl Module {
             lines: line_tables(&elf),
             memory: memory.clone(),
             image,
+            resident: false,
             kernels: BTreeMap::new(),
             globals: BTreeMap::new(),
         };
@@ -282,7 +293,22 @@ impl Module {
         let address = self.address(symbol.address);
         let mut bytes = [0; DESCRIPTOR_BYTES];
         self.window(symbol.address, DESCRIPTOR_BYTES as u64)?.read(address, &mut bytes);
-        let descriptor = Descriptor::new(&bytes, self.program.arch.info().family, metadata.wave_size);
+        // A function's size tells how far its code goes; with calls, all code counts.
+        let function = symbols.all().find(|symbol| symbol.kind == STT_FUNC && symbol.name == metadata.name);
+        let end = function.map(|function| self.address(function.address.wrapping_add(function.bytes)));
+        KernelInfo::new(&self.program, metadata, (address, bytes), end)
+    }
+}
+
+impl KernelInfo {
+    /// Of a kernel whose descriptor stands at a guest address, and whose code ends at another if that is known.
+    pub(crate) fn new(
+        program: &Program,
+        metadata: KernelMetadata,
+        (address, bytes): (u64, [u8; DESCRIPTOR_BYTES]),
+        end: Option<u64>,
+    ) -> Result<KernelInfo, String> {
+        let descriptor = Descriptor::new(&bytes, program.arch.info().family, metadata.wave_size);
         let most = if descriptor.agprs > 0 { 2 * VGPRS_MAX } else { VGPRS_MAX };
         if descriptor.wanted_vgprs > most {
             let (name, wanted) = (&metadata.name, descriptor.wanted_vgprs);
@@ -293,21 +319,19 @@ impl Module {
         }
         let prologue = if descriptor.preload.1 > 0 { PRELOAD_PROLOGUE_BYTES } else { 0 };
         let entry_address = address.wrapping_add_signed(descriptor.entry_offset_bytes.wrapping_add(prologue));
-        let entry = self.program.step_at_address(entry_address);
+        let entry = program.step_at_address(entry_address);
         let entry = entry.ok_or_else(|| format!("kernel {} does not start at an instruction", metadata.name))?;
-        // A function's size tells how far its code goes; with calls, all code counts.
-        let function = symbols.all().find(|symbol| symbol.kind == STT_FUNC && symbol.name == metadata.name);
-        let end = function.and_then(|function| {
-            self.program.step_at_address(self.address(function.address.wrapping_add(function.bytes)))
-        });
-        let ordered = self.program.is_order_dependent(entry, end);
-        Ok(KernelInfo { metadata, descriptor, entry, entry_address, ordered })
+        let end = end.and_then(|end| program.step_at_address(end));
+        let ordered = program.is_order_dependent(entry, end);
+        Ok(KernelInfo { metadata, descriptor, entry, entry_address, descriptor_address: address, ordered })
     }
 }
 
 impl Drop for Module {
     fn drop(&mut self) {
-        if let Err(error) = self.memory.free(self.image) {
+        if !self.resident
+            && let Err(error) = self.memory.free(self.image)
+        {
             tracing::error!(%error, "a module's memory was not there to be freed");
         }
     }
