@@ -20,14 +20,15 @@ use crate::pages::{File, Mapping};
 
 /// Pages of the host.
 const PAGE_BYTES: u64 = 4096;
-/// Where in the file the doorbells are: a place that no buffer has. Two pages, of which the runtime asks for both.
-pub const DOORBELLS: u64 = 0x1_0000;
+/// Where in the file the doorbells are: a place that no buffer has. AMD's library takes all below 4 GiB for the offset of the first
+/// queue's doorbell, since it does not yet know then how many bytes of them there are (`hsaKmtCreateQueue` of ROCm 5.2).
+pub const DOORBELLS: u64 = 1 << 32;
 /// Bytes of them: 1024 of eight.
 pub const DOORBELLS_BYTES: u64 = 8 << 10;
 /// The page that the runtime writes to when it wants caches flushed.
 const REMAPPED_REGISTERS: u64 = 0x2_0000;
 /// The first place of a buffer. Places are handed out upwards and not again: the file has holes, and room for 16 TiB.
-const FIRST_BUFFER: u64 = 0x10_0000;
+const FIRST_BUFFER: u64 = 2 << 32;
 /// See there.
 pub const FILE_BYTES: u64 = 1 << 44;
 

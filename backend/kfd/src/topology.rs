@@ -60,22 +60,20 @@ fn lines(rows: &[(&str, u64)]) -> String {
 pub fn files(arch: Arch, vram_bytes: u64, processors: u32, host_bytes: u64) -> Vec<(String, String)> {
     let one = |text: u32| format!("{text}\n");
     let system = lines(&[("platform_oem", 0), ("platform_id", 0), ("platform_rev", 0)]);
-    let link = |from: u32, to: u32| {
-        lines(&[
-            ("type", LINK_PCIE.into()),
-            ("version_major", 0),
-            ("version_minor", 0),
-            ("node_from", from.into()),
-            ("node_to", to.into()),
-            ("weight", LINK_WEIGHT.into()),
-            ("min_latency", 0),
-            ("max_latency", 0),
-            ("min_bandwidth", 0),
-            ("max_bandwidth", 0),
-            ("recommended_transfer_size", 0),
-            ("flags", 1),
-        ])
-    };
+    let link = lines(&[
+        ("type", LINK_PCIE.into()),
+        ("version_major", 0),
+        ("version_minor", 0),
+        ("node_from", 1),
+        ("node_to", 0),
+        ("weight", LINK_WEIGHT.into()),
+        ("min_latency", 0),
+        ("max_latency", 0),
+        ("min_bandwidth", 0),
+        ("max_bandwidth", 0),
+        ("recommended_transfer_size", 0),
+        ("flags", 1),
+    ]);
     let bank = |kind: u32, bytes: u64, width: u32, clock: u32| {
         lines(&[
             ("heap_type", kind.into()),
@@ -94,14 +92,13 @@ pub fn files(arch: Arch, vram_bytes: u64, processors: u32, host_bytes: u64) -> V
         ("nodes/0/properties", processor(processors)),
         ("nodes/0/mem_banks/0/properties", bank(0, host_bytes, 64, MEMORY_CLOCK_MHZ)),
         ("nodes/0/caches/0/properties", cache(0, 1, 32, CACHE_CPU)),
-        ("nodes/0/io_links/0/properties", link(0, 1)),
         ("nodes/1/gpu_id", one(GPU_ID)),
         ("nodes/1/name", format!("emulated {arch}\n")),
         ("nodes/1/properties", card(arch, vram_bytes)),
         ("nodes/1/mem_banks/0/properties", bank(HEAP_PRIVATE, vram_bytes, MEMORY_BUS_BITS, MEMORY_CLOCK_MHZ)),
         ("nodes/1/caches/0/properties", cache(SIMD_BASE, 1, L1_KIB, CACHE_SIMD)),
         ("nodes/1/caches/1/properties", cache(SIMD_BASE, 2, card_l2, CACHE_SIMD)),
-        ("nodes/1/io_links/0/properties", link(1, 0)),
+        ("nodes/1/io_links/0/properties", link),
     ];
     files.into_iter().map(|(path, text)| (path.to_owned(), text)).collect()
 }
@@ -129,7 +126,8 @@ fn processor(processors: u32) -> String {
         ("simd_count", 0),
         ("mem_banks_count", 1),
         ("caches_count", 1),
-        ("io_links_count", 1),
+        // None to the card: that would say that the processor reaches all of its memory.
+        ("io_links_count", 0),
         ("cpu_core_id_base", 0),
         ("simd_id_base", 0),
         ("max_waves_per_simd", 0),
