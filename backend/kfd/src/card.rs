@@ -49,14 +49,14 @@ pub fn card() -> Option<&'static Card> {
     CARD.get_or_init(|| Card::open().inspect_err(|reason| crate::tell(reason)).ok()).as_ref()
 }
 
-/// Whether it was asked for.
-pub fn is_open() -> bool {
-    CARD.get().is_some()
+/// The card, if somebody has opened it: a request to another driver must not make one.
+pub fn card_if_open() -> Option<&'static Card> {
+    CARD.get()?.as_ref()
 }
 
 /// Whether all is to be told.
 pub fn tells_all() -> bool {
-    CARD.get().and_then(Option::as_ref).is_some_and(|card| card.tells_all)
+    card_if_open().is_some_and(|card| card.tells_all)
 }
 
 /// A clock that goes on steadily, ns.

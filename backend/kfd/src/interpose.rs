@@ -7,7 +7,7 @@
 use std::ffi::{CStr, c_char, c_int, c_uint, c_ulong, c_void};
 use std::sync::OnceLock;
 
-use crate::card::card;
+use crate::card::{card, card_if_open};
 use crate::files::{Place, place, redirect};
 use crate::ioctl::{Argument, answer, is_ours};
 
@@ -71,7 +71,7 @@ type Fopen = unsafe extern "C" fn(*const c_char, *const c_char) -> *mut c_void;
 type Opendir = unsafe extern "C" fn(*const c_char) -> *mut c_void;
 
 /// The next library's function of a name.
-fn next(name: &CStr) -> *mut c_void {
+pub fn next(name: &CStr) -> *mut c_void {
     // SAFETY: the name is a C string.
     unsafe { libc::dlsym(libc::RTLD_NEXT, name.as_ptr()) }
 }
@@ -163,11 +163,6 @@ pub unsafe extern "C" fn ioctl(fd: c_int, request: c_ulong, argument: *mut c_voi
         }
         Err(_panic) => fail(libc::EIO),
     }
-}
-
-/// The card, if somebody has opened it: a request to another driver must not make one.
-fn card_if_open() -> Option<&'static crate::card::Card> {
-    crate::card::is_open().then(card).flatten()
 }
 
 extern "C" fn at_end() {

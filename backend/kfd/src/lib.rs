@@ -8,7 +8,7 @@
 //!
 //! | what | module |
 //! | --- | --- |
-//! | the C library's functions that it stands before | `interpose` |
+//! | the C library's functions that it stands before; those of libdrm that name the card | `interpose`, `drm` |
 //! | which paths are the driver's; the files that describe the card | `files`, `topology` |
 //! | requests, by the kernel's structs | `ioctl`, `abi` |
 //! | memory: a file that the runtime maps, mapped for the emulator too | `memory`, `pages` |
@@ -29,6 +29,7 @@
 mod abi;
 mod card;
 mod code;
+mod drm;
 mod events;
 mod files;
 mod interpose;

@@ -34,6 +34,11 @@ impl File {
         unsafe { libc::fcntl(self.fd.as_raw_fd(), libc::F_DUPFD_CLOEXEC, 3) }
     }
 
+    /// The descriptor that stays open as long as the file.
+    pub fn kept_descriptor(&self) -> i32 {
+        self.fd.as_raw_fd()
+    }
+
     /// Whether a descriptor is one of this file's.
     pub fn has(&self, fd: i32) -> bool {
         identity(fd) == Some((self.device, self.inode))

@@ -127,6 +127,7 @@ impl Bench {
     }
 
     /// Allocates and fills.
+    #[allow(dead_code)] // As above.
     pub fn upload<T: bytemuck::NoUninit>(&self, data: &[T]) -> u64 {
         let bytes: &[u8] = bytemuck::cast_slice(data);
         let address = self.gpu.allocate(bytes.len() as u64).unwrap();
