@@ -9,9 +9,6 @@ use crate::table::row::{
 };
 use crate::{DecodeError, Format, Inst, OperandKind};
 
-/// EXEC (its low half under wave32) among the scalar registers.
-const EXEC_CODE: u32 = 126;
-
 /// The three 9-bit source fields of the second word.
 pub(super) fn source_codes(high: u32) -> [u32; 3] {
     [field(high, 0, 9), field(high, 9, 9), field(high, 18, 9)]
@@ -80,8 +77,9 @@ fn check_bits(fetch: &Fetch, row: &Row) -> Result<(), DecodeError> {
         true => bits(8, 7),
         false => mask << 8 | u32::from(selectable(fetch, row)) << 11,
     };
-    // EXEC's number stands in the field of a compare that writes EXEC.
-    let destination = if row.has(CMPX) { EXEC_CODE } else { operand_bits(row.dst, 0, 8) };
+    // A compare that writes EXEC has no use for the field. Compilers since LLVM 16 put EXEC's number there, older ones zero, and
+    // LLVM reads any.
+    let destination = if row.has(CMPX) { bits(0, 8) } else { operand_bits(row.dst, 0, 8) };
     fetch.only(0, OPCODE | destination | middle | bit_if(row.has(CLAMP), 15))?;
     let multiplier = if row.has(OMOD) { bits(27, 2) } else { 0 };
     fetch.only(1, source_bits(row) | multiplier | mask << 29)
@@ -93,9 +91,6 @@ pub(super) fn decode(fetch: &Fetch, word: u32) -> Result<Inst, DecodeError> {
     let high = fetch.word(1)?;
     let mut inst = bare(row, Format::Vop3, 2);
     inst.dst[0] = match row.has(CMPX) {
-        true if field(word, 0, 8) != EXEC_CODE => {
-            return Err(fetch.invalid("compare writes another register than EXEC"));
-        }
         true => fetch.exec(),
         false => fetch.destination(field(word, 0, 8), row.dst)?,
     };
