@@ -43,6 +43,9 @@ const NAP: Duration = Duration::from_millis(1);
 /// Most workgroups that a thread takes at a time.
 const CHUNK_MAX: u64 = 64;
 
+/// Work-items that a workgroup can have on any GPU.
+const BLOCK_MAX: u32 = 1024;
+
 /// Size of the dispatch packet that follows the arguments.
 const PACKET_BYTES: usize = 64;
 
@@ -89,15 +92,15 @@ struct Groups {
     resident: u64,
 }
 
-/// Checks the numbers of a launch.
-fn check(gpu: &Gpu, kernel: &Kernel, launch: &Launch<'_>) -> Result<Groups, Error> {
+/// Checks the numbers of a launch, whose workgroups may have so many work-items.
+fn check(gpu: &Gpu, kernel: &Kernel, launch: &Launch<'_>, max_items: u32) -> Result<Groups, Error> {
     let bad = |reason: String| Error::BadLaunch { kernel: kernel.name().to_owned(), reason };
     let info = gpu.arch().info();
     let [gx, gy, gz] = launch.grid.map(u64::from);
     let groups = gx.checked_mul(gy).and_then(|n| n.checked_mul(gz)).filter(|&n| n < 1 << 48);
     let groups = groups.ok_or_else(|| bad(format!("a grid of {:?} workgroups", launch.grid)))?;
     let items = launch.block.iter().fold(1u64, |product, &n| product.saturating_mul(u64::from(n)));
-    let max_items = u64::from(kernel.max_workgroup_size().min(1024));
+    let max_items = u64::from(max_items.min(BLOCK_MAX));
     if items == 0 || items > max_items {
         return Err(bad(format!("a workgroup of {:?}, and it was compiled for at most {max_items}", launch.block)));
     }
@@ -242,7 +245,7 @@ pub(crate) fn run(
     launch: &Launch<'_>,
     instruments: &[&dyn Instrument],
 ) -> Result<Counters, Error> {
-    let groups = check(gpu, kernel, launch)?;
+    let groups = check(gpu, kernel, launch, kernel.max_workgroup_size())?;
     if groups.count == 0 {
         return Ok(Counters::default());
     }
@@ -266,7 +269,8 @@ pub(crate) fn dispatch(gpu: &Gpu, kernel: &Kernel, dispatch: &Dispatch) -> Resul
         dynamic_lds_bytes.ok_or_else(|| bad(format!("{lds_bytes} bytes of LDS, and it has {}", kernel.lds_bytes())))?;
     let grid = std::array::from_fn(|axis| grid_items[axis] / block[axis]);
     let launch = Launch { grid, block, dynamic_lds_bytes, kernarg: &[] };
-    let groups = check(gpu, kernel, &launch)?;
+    // What a kernel was compiled for a card does not know, and AMD's own copy kernels are launched with more.
+    let groups = check(gpu, kernel, &launch, BLOCK_MAX)?;
     if groups.count == 0 {
         return Ok(Counters::default());
     }
