@@ -6,18 +6,13 @@
 mod common;
 mod graph;
 
-use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 
 use libtest_mimic::{Arguments, Failed, Trial};
 use rocfire_hal::{DType, Device, DeviceId, DriverKind, Tensor};
-use rocfire_tests::{Case, case};
 
 /// The name under which the library's newest version is looked for.
 const LIBRARY: &str = "libamdhip64.so.7";
-/// What a case may move and compute to be small.
-const MOST_BYTES: f64 = 64.0 * 1024.0;
-const MOST_FLOPS: f64 = 1e6;
 
 fn main() {
     let arguments = Arguments::from_args();
@@ -41,24 +36,11 @@ fn main() {
     ];
     let graph = graph::test(&device);
     trials.push(Trial::test(graph::NAME, move || graph().map_err(Failed::from)));
-    trials.extend(share().into_iter().map(|case| common::trial(case, device.clone())));
+    trials.extend(common::share().into_iter().map(|case| common::trial(case, device.clone())));
     let conclusion = libtest_mimic::run(&arguments, trials);
     // `exit` runs no destructors.
     drop(rocm);
     conclusion.exit();
-}
-
-/// Of every operator and type the largest case that is small; with `ROCFIRE_TEST_FULL` every case.
-fn share() -> Vec<Case> {
-    let mut cases = case::all();
-    if std::env::var_os("ROCFIRE_TEST_FULL").is_some() {
-        return cases;
-    }
-    cases.retain(|case| case.cost.bytes <= MOST_BYTES && case.cost.flops <= MOST_FLOPS);
-    cases.sort_by(|a, b| b.cost.bytes.total_cmp(&a.cost.bytes));
-    let mut seen = HashSet::new();
-    cases.retain(|case| seen.insert((case.operator, case.dtype.name())));
-    cases
 }
 
 /// A folder as ROCm's, with the library in it.

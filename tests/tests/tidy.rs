@@ -20,6 +20,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("rocfire-emulator", &["rocfire-arch", "rocfire-isa"]),
     ("rocfire-hal", &["rocfire-arch", "rocfire-emulator", "rocfire-prelude"]),
     ("rocfire-amdhip64", &["rocfire-arch", "rocfire-emulator", "rocfire-hal", "rocfire-prelude"]),
+    ("rocfire-kfd", &["rocfire-arch", "rocfire-emulator", "rocfire-hal"]),
     ("rocfire-fusion", &["rocfire-arch", "rocfire-hal", "rocfire-prelude"]),
     ("rocfire-kernels", &["rocfire-arch", "rocfire-fusion", "rocfire-hal", "rocfire-prelude"]),
     ("rocfire-burn", &["rocfire-arch", "rocfire-fusion", "rocfire-hal", "rocfire-kernels"]),
@@ -166,7 +167,9 @@ fn foreign_functions_are_called_only_in_sys_and_defined_only_where_c_calls_them(
     let folders = ["gpu/sys/", "hip/sys/", "cuda/sys/", "foreign.rs", "exit.rs"];
     let tables = folders.map(|folder| format!("backend/hal/src/{folder}"));
     let calls = |path: &str| tables.iter().any(|table| path.starts_with(table.as_str()));
-    let defines = |path: &str| path.starts_with("backend/amdhip64/src/") || path.starts_with(CANDLE_LAUNCHERS);
+    let definers =
+        ["backend/amdhip64/src/", "backend/kfd/src/interpose.rs", "backend/kfd/src/drm.rs", CANDLE_LAUNCHERS];
+    let defines = |path: &str| definers.iter().any(|definer| path.starts_with(definer));
     let mut findings = Vec::new();
     for (path, text) in files(&[".rs"]) {
         if calls(&path) || is_test_or_example(&path) {
@@ -185,7 +188,7 @@ fn foreign_functions_are_called_only_in_sys_and_defined_only_where_c_calls_them(
         }
     }
     let rule = "foreign functions are called only through the tables in hal/src/{gpu,hip,cuda}/sys/, and defined only in \
-                amdhip64 and Candle's launchers";
+                amdhip64, kfd and Candle's launchers";
     fail_on(findings, rule);
 }
 

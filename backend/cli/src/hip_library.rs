@@ -102,15 +102,15 @@ fn build(tree: &Path, release: bool) -> Result<PathBuf, Error> {
     if !output.status.success() {
         return Err(Error::Build);
     }
-    made(&String::from_utf8_lossy(&output.stdout)).ok_or(Error::NoLibrary)
+    made(&String::from_utf8_lossy(&output.stdout), OsStr::new(BUILT)).ok_or(Error::NoLibrary)
 }
 
-/// The library among the artifacts in cargo's messages, one in a line.
-fn made(messages: &str) -> Option<PathBuf> {
+/// The library of a name among the artifacts in cargo's messages, one in a line.
+pub fn made(messages: &str, name: &OsStr) -> Option<PathBuf> {
     let messages = messages.lines().filter_map(|line| serde_json::from_str::<serde_json::Value>(line).ok());
     let files = messages.filter_map(|message| message.get("filenames")?.as_array().cloned()).flatten();
     let mut paths = files.filter_map(|file| file.as_str().map(PathBuf::from));
-    paths.find(|path| path.file_name() == Some(OsStr::new(BUILT)))
+    paths.find(|path| path.file_name() == Some(name))
 }
 
 /// Links the libraries under all their names, with what goes with them.
@@ -133,8 +133,8 @@ mod tests {
         let messages = "{\"reason\":\"compiler-artifact\",\"filenames\":[\"/t/libobject.rlib\"]}\n\
             {\"reason\":\"compiler-artifact\",\"filenames\":[\"/t/librocfire_amdhip64.so\",\"/t/librocfire_amdhip64.a\"]}\n\
             {\"reason\":\"build-finished\",\"success\":true}\n";
-        assert_eq!(made(messages), Some(PathBuf::from("/t/librocfire_amdhip64.a")));
-        assert_eq!(made("not json\n{}"), None);
+        assert_eq!(made(messages, OsStr::new(BUILT)), Some(PathBuf::from("/t/librocfire_amdhip64.a")));
+        assert_eq!(made("not json\n{}", OsStr::new(BUILT)), None);
         assert_eq!(beside(Path::new("/t/debug/deps/lib.a")), Path::new("/t/debug/hip"));
         assert_eq!(beside(Path::new("/t/lib.a")), Path::new("/t/hip"));
     }

@@ -84,6 +84,29 @@ pub fn ensure(need: Need, no_install: bool) -> Result<(), Error> {
     }
 }
 
+/// Installs the first of some packages that the package manager knows.
+///
+/// # Errors
+/// [`Error::ByHand`], as [`ensure`].
+pub fn debian(what: &str, names: &[&str]) -> Result<(), Error> {
+    let root = is_root();
+    let prefix = if root { "" } else { "sudo " };
+    let last = names.last().copied().unwrap_or_default();
+    let command = |name: &str| format!("{prefix}apt-get install -y --no-install-recommends {name}");
+    let by_hand = |why: &str| Error::ByHand { missing: what.to_owned(), why: why.to_owned(), command: command(last) };
+    if !has("apt-get") {
+        return Err(by_hand("this system has no apt-get"));
+    }
+    if !root && !has("sudo") {
+        return Err(by_hand("this user is not root and has no sudo"));
+    }
+    apt(root, &["apt-get".to_owned(), "update".to_owned()]);
+    let name = names.iter().find(|name| is_known(name)).ok_or_else(|| by_hand("the package manager knows none"))?;
+    eprintln!("installing: {}", command(name));
+    let words = ["apt-get", "install", "-y", "--no-install-recommends", name].map(str::to_owned);
+    if apt(root, &words) { Ok(()) } else { Err(by_hand("the package manager failed")) }
+}
+
 fn packages(need: Need, version: u32) -> Vec<String> {
     let mut packages = vec![format!("clang-{version}"), format!("lld-{version}")];
     if need == Need::CompilerAndTools {
@@ -120,12 +143,15 @@ fn is_recent(tool: &str) -> bool {
 
 /// The version of clang that the package manager would install, `None` if it knows none (or has no lists yet).
 fn candidate() -> Option<u32> {
-    [PREFERRED].into_iter().chain(OTHERS).find(|version| {
-        let output = Command::new("apt-cache").args(["policy", &format!("clang-{version}")]).output();
-        output.is_ok_and(|output| {
-            let text = String::from_utf8_lossy(&output.stdout).into_owned();
-            text.lines().any(|line| line.trim().starts_with("Candidate:") && !line.contains("(none)"))
-        })
+    [PREFERRED].into_iter().chain(OTHERS).find(|version| is_known(&format!("clang-{version}")))
+}
+
+/// Whether the package manager would install a package.
+fn is_known(package: &str) -> bool {
+    let output = Command::new("apt-cache").args(["policy", package]).output();
+    output.is_ok_and(|output| {
+        let text = String::from_utf8_lossy(&output.stdout).into_owned();
+        text.lines().any(|line| line.trim().starts_with("Candidate:") && !line.contains("(none)"))
     })
 }
 

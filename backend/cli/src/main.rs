@@ -4,6 +4,7 @@
 //! missing (`install.rs`) and otherwise only calls the libraries. Reached through the aliases of `.cargo/config.toml`.
 
 mod aiter;
+mod amd_runtime;
 mod demo;
 mod doctor;
 mod explain;
@@ -42,6 +43,8 @@ enum Command {
     Aiter(aiter::Arguments),
     /// Build libamdhip64 and libhiprtc over the emulator, for any HIP program, and say where they are.
     HipLibrary(hip_library::Arguments),
+    /// Run a program with AMD's own runtime on an emulated card.
+    AmdRuntime(amd_runtime::Arguments),
     /// Say which kernel the dispatch takes for an operator, and why.
     Explain(explain::Arguments),
     /// Find the fastest way to multiply given shapes on the device, and write it into the tuning table.
@@ -69,6 +72,7 @@ fn main() -> ExitCode {
         }
         Command::Aiter(arguments) => aiter::run(&arguments),
         Command::HipLibrary(arguments) => hip_library::run(&arguments),
+        Command::AmdRuntime(arguments) => amd_runtime::run(&arguments),
         Command::Explain(arguments) => explain::run(&arguments),
         Command::Tune(arguments) => tune::run(&arguments),
         Command::Prebuild(arguments) => prebuild::run(&arguments),

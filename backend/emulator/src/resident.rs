@@ -132,7 +132,7 @@ fn bare_code(arch: Arch, memory: &Memory, descriptor: u64, bytes: &[u8]) -> Resu
     let entry_bytes = Descriptor::new(&array(bytes), arch.info().family, arch.info().wave_size).entry_offset_bytes;
     let entry = descriptor.wrapping_add_signed(entry_bytes);
     let end = memory.allocation(entry).map(|(start, bytes)| start + bytes);
-    let end = end.filter(|&end| entry % 4 == 0 && end - entry <= IMAGE_BYTES_MAX);
+    let end = end.filter(|&end| entry.is_multiple_of(4) && end - entry <= IMAGE_BYTES_MAX);
     Ok((entry, end.ok_or_else(|| bad(format!("the kernel at {descriptor:#x} starts where no code is")))?))
 }
 
@@ -212,7 +212,8 @@ impl Image {
     /// From where to where the code goes, guest addresses.
     fn code(&self) -> Option<(u64, u64)> {
         let code = self.segments.iter().find(|segment| segment.kind == PT_LOAD && segment.flags & PF_X != 0)?;
-        (code.start % 4 == 0 && code.bytes > 0).then(|| (self.base + code.start, self.base + code.start + code.bytes))
+        (code.start.is_multiple_of(4) && code.bytes > 0)
+            .then(|| (self.base + code.start, self.base + code.start + code.bytes))
     }
 
     fn slice(&self, segment: &Segment) -> &[u8] {

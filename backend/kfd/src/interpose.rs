@@ -165,7 +165,8 @@ pub unsafe extern "C" fn ioctl(fd: c_int, request: c_ulong, argument: *mut c_voi
     }
 }
 
-extern "C" fn at_end() {
+/// What C calls when the process ends.
+pub extern "C" fn at_end() {
     crate::files::remove();
 }
 

@@ -7,6 +7,7 @@ use crate::abi::{
     EventArgs, EventData, FreeMemory, MapMemory, ProcessApertures, TileConfig, Version, WaitEvents, request,
 };
 use crate::card::{Card, GPU_ID, now_ns};
+use crate::memory::EVENTS;
 
 /// The interface that is answered, of `linux/kfd_ioctl.h`.
 const VERSION: Version = Version { major_version: 1, minor_version: 11 };
@@ -126,6 +127,8 @@ pub fn answer(card: &'static Card, request: u64, argument: &Argument) -> Result<
         request::CREATE_EVENT => argument.answer(|args: &mut CreateEvent| {
             args.event_id = card.events.create(args.event_type, args.auto_reset != 0)?;
             (args.event_slot_index, args.event_trigger_data) = (args.event_id, args.event_id);
+            // Without a page an event has no slot, and nobody is woken by the signal that it belongs to.
+            args.event_page_offset = EVENTS;
             Ok(())
         }),
         request::DESTROY_EVENT => argument.answer(|args: &mut EventArgs| card.events.destroy(args.event_id)),

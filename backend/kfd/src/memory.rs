@@ -25,6 +25,8 @@ const PAGE_BYTES: u64 = 4096;
 pub const DOORBELLS: u64 = 1 << 32;
 /// Bytes of them: 1024 of eight.
 pub const DOORBELLS_BYTES: u64 = 8 << 10;
+/// The page of slots that a card writes events' numbers to, where the runtime has none of its own.
+pub const EVENTS: u64 = DOORBELLS + DOORBELLS_BYTES;
 /// The page that the runtime writes to when it wants caches flushed.
 const REMAPPED_REGISTERS: u64 = 0x2_0000;
 /// The first place of a buffer. Places are handed out upwards and not again: the file has holes, and room for 16 TiB.
@@ -77,12 +79,7 @@ impl Buffers {
     pub fn new(vram_bytes: u64) -> Buffers {
         let (buffers, mapped) = (BTreeMap::new(), BTreeMap::new());
         let table = Table { buffers, mapped, next_handle: 1, next_offset: FIRST_BUFFER, vram_used: 0 };
-        Buffers {
-            table: Mutex::new(table),
-            vram_bytes,
-            retired: Mutex::default(),
-            running: RwLock::new(()),
-        }
+        Buffers { table: Mutex::new(table), vram_bytes, retired: Mutex::default(), running: RwLock::new(()) }
     }
 
     /// Bytes of the card's own that are left.
@@ -96,7 +93,7 @@ impl Buffers {
     /// `ENOMEM` if the card has not so much, `EINVAL` for numbers that make no sense or a kind that is not here.
     pub fn allocate(&self, file: &File, args: &mut AllocMemory) -> Result<(), Errno> {
         let vram = args.flags & memory_flag::VRAM != 0;
-        let aligned = args.va_addr % PAGE_BYTES == 0 && args.size > 0 && args.size < FILE_BYTES;
+        let aligned = args.va_addr.is_multiple_of(PAGE_BYTES) && args.size > 0 && args.size < FILE_BYTES;
         if !aligned || args.flags & memory_flag::AQL_QUEUE_MEM != 0 {
             return Err(Errno(libc::EINVAL));
         }

@@ -186,7 +186,8 @@ mod tests {
             (40, &77_u64.to_le_bytes()),
             (56, &88_u64.to_le_bytes()),
         ]);
-        let Packet { order: Order::Dispatch { kernel, dispatch }, completion: 88 } = decode(&bytes, 640).unwrap() else {
+        let Packet { order: Order::Dispatch { kernel, dispatch }, completion: 88 } = decode(&bytes, 640).unwrap()
+        else {
             panic!("{:?}", decode(&bytes, 640));
         };
         assert_eq!((kernel, dispatch.kernarg_ptr, dispatch.packet_ptr), (0x1234_5678_9abc, 77, 640));

@@ -101,7 +101,7 @@ impl Queue {
         if !ring || !args.ring_base_address.is_multiple_of(BYTES as u64) {
             return Err(Errno(libc::EINVAL));
         }
-        if indices.iter().any(|&at| at % 8 != 0 || !has(at, 8)) {
+        if indices.iter().any(|&at| !at.is_multiple_of(8) || !has(at, 8)) {
             return Err(Errno(libc::EINVAL));
         }
         doorbell.store(UNRUNG, Ordering::Relaxed);
@@ -123,7 +123,8 @@ impl Worker {
     fn run(&self) {
         let mut limit = 0;
         let mut pause = Pause::new();
-        let Some(mut read) = self.index(self.args.read_pointer_address).map(|index| index.load(Ordering::Relaxed)) else {
+        let Some(mut read) = self.index(self.args.read_pointer_address).map(|index| index.load(Ordering::Relaxed))
+        else {
             return;
         };
         while !self.stop.load(Ordering::Acquire) {
@@ -198,9 +199,9 @@ impl Worker {
             Order::Barrier { signals, any: true } => self.until(|| {
                 signals.is_empty() || signals.iter().any(|&signal| value(signal).is_none_or(|value| value == 0))
             }),
-            Order::BarrierValue { signal, condition, value: reference, mask } => self.until(|| {
-                value(*signal).is_none_or(|value| condition.holds(value & mask, *reference))
-            }),
+            Order::BarrierValue { signal, condition, value: reference, mask } => {
+                self.until(|| value(*signal).is_none_or(|value| condition.holds(value & mask, *reference)))
+            }
             Order::Commands { address, words } => self.commands(*address, *words),
         }
     }
@@ -221,7 +222,8 @@ impl Worker {
         let bad = |reason: String| Failure::Queue(code::PACKET, reason);
         let mut bytes = vec![0; 4 * words as usize];
         self.card.gpu.read(address, &mut bytes).map_err(|error| bad(error.to_string()))?;
-        let words: Vec<u32> = bytes.chunks_exact(4).map(|word| u32::from_le_bytes([word[0], word[1], word[2], word[3]])).collect();
+        let words: Vec<u32> =
+            bytes.chunks_exact(4).map(|word| u32::from_le_bytes([word[0], word[1], word[2], word[3]])).collect();
         packet::check_commands(&words).map_err(bad)
     }
 

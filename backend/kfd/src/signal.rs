@@ -26,7 +26,7 @@ pub struct Signal<'a> {
 impl<'a> Signal<'a> {
     /// The one at an address; `None` if there is no such memory.
     pub fn at(buffers: &'a Buffers, address: u64) -> Option<Signal<'a>> {
-        (address % 8 == 0 && buffers.host(address, BYTES).is_some()).then_some(Signal { buffers, address })
+        (address.is_multiple_of(8) && buffers.host(address, BYTES).is_some()).then_some(Signal { buffers, address })
     }
 
     fn word(&self, offset: u64) -> Option<&AtomicU64> {
@@ -71,7 +71,7 @@ impl<'a> Signal<'a> {
             return None;
         }
         let event = self.word(EVENT)?.load(Ordering::Acquire) as u32;
-        let host = self.buffers.host(mailbox, 8)?;
+        let host = self.buffers.host(mailbox, 8).filter(|host| host.addr().get().is_multiple_of(8))?;
         // SAFETY: the pointer is to eight bytes; a mailbox is a slot of a page of them.
         unsafe { AtomicU64::from_ptr(host.as_ptr().cast()) }.store(event.into(), Ordering::Release);
         Some(event)

@@ -221,7 +221,8 @@ mod tests {
 
     #[test]
     fn versions_are_read_off_names() {
-        let expected = [("gfx90a", [9, 0, 10]), ("gfx942", [9, 4, 2]), ("gfx1030", [10, 3, 0]), ("gfx1201", [12, 0, 1])];
+        let expected =
+            [("gfx90a", [9, 0, 10]), ("gfx942", [9, 4, 2]), ("gfx1030", [10, 3, 0]), ("gfx1201", [12, 0, 1])];
         for (name, version) in expected {
             assert_eq!(super::version(Arch::parse(name).unwrap()), version, "{name}");
         }
@@ -229,9 +230,7 @@ mod tests {
 
     #[test]
     fn a_card_says_what_its_architecture_says() {
-        for (name, target, simds, wave, sramecc) in
-            [("gfx90a", 90_010, 440, 64, 1), ("gfx1030", 100_300, 160, 32, 0)]
-        {
+        for (name, target, simds, wave, sramecc) in [("gfx90a", 90_010, 440, 64, 1), ("gfx1030", 100_300, 160, 32, 0)] {
             let files = files(Arch::parse(name).unwrap(), 1 << 33, 8, 1 << 34);
             let card = text(&files, "nodes/1/properties");
             assert_eq!(number(card, "gfx_target_version"), target);
