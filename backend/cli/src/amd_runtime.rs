@@ -18,8 +18,10 @@ const FOLDERS: [&str; 4] = ["/usr/lib/x86_64-linux-gnu", "/usr/lib64", "/usr/lib
 
 /// What a user may choose.
 #[derive(Debug, clap::Args)]
-#[command(after_help = "Which card: ROCFIRE_HIP_ARCH=gfx90a, or gfx1030, which AMD's runtime of Debian 12 knows.\n\n\
-    The library is built by `cargo build` in the source tree that this command comes from.")]
+#[command(
+    after_help = "Which card: ROCFIRE_HIP_ARCH; the README of backend/kfd says which ones AMD's runtimes know.\n\n\
+    The library is built by `cargo build` in the source tree that this command comes from."
+)]
 pub struct Arguments {
     /// Install AMD's runtime from Debian's packages, if there is none.
     #[arg(long)]
