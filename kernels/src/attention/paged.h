@@ -64,9 +64,9 @@ struct PagedArgs {
 };
 static_assert(sizeof(PagedArgs) == 9 * 8 + 144 + 64 + 64 + 56 + 80, "as in paged.rs");
 
-#if RF_DEVICE_AMD
+#if RF_DEVICE_AMD && (PAGED_PAIRS || ARCH_WAVE_SIZE == 32)
 // The kernel's arguments, read anew from here on: kept from the beginning they would be more than there are scalar registers, and what
-// goes to lanes of vector registers and back costs vector instructions.
+// goes to lanes of vector registers and back costs vector instructions. CDNA's other ways spill with it, and do not without.
 RF_FN const PagedArgs& read_anew(const PagedArgs&) {
     typedef const __attribute__((address_space(4))) PagedArgs* Constant;
     // As many bytes behind the first argument as nobody but the device knows: none.

@@ -123,13 +123,34 @@ extern "C" __global__ RF_BOUNDS(THREADS, PAGED_GROUPS) PAGED_WAVES void paged(Pa
 #define FEW_SPLITS 8
 // Neighbouring channels that a lane has at once of a row.
 #define FEW_CHANNELS (V_CHANNELS_MOST / ARCH_WAVE_SIZE < 1 ? 1 : V_CHANNELS_MOST / ARCH_WAVE_SIZE > 4 ? 4 : V_CHANNELS_MOST / ARCH_WAVE_SIZE)
+// What one lane has, for all.
+RF_FN float of_lane(float x, u32 lane) {
+#if RF_DEVICE_AMD
+    return bit_cast<float>(read_lane(bit_cast<u32>(x), lane));
+#else
+    return shuffle(x, lane);
+#endif
+}
+// Channels of a result, at once where they are aligned.
+RF_FN void store_whole(In* to, const Vec<In, FEW_CHANNELS>& results) {
+    if ((u64)to % (FEW_CHANNELS * sizeof(In)) == 0) {
+        store<FEW_CHANNELS>(to, results);
+        return;
+    }
+#pragma unroll
+    for (int e = 0; e < FEW_CHANNELS; ++e) to[e] = results[e];
+}
 RF_FN void combine_few(const PagedArgs& g, i32 splits, i64 line, u32 token, u32 head) {
-    const float* states = g.states + 2 * line;
+    // A split to a lane, all in one access.
+    Vec<float, 2> own;
+    own[0] = -__builtin_inff();
+    own[1] = 0.0f;
+    if ((i32)lane() < splits) own = load<2>(g.states + 2 * line + 2 * lane());
     const float sink = sink_of(g, head);
     float most = sink, by[FEW_SPLITS];
 #pragma unroll
     for (int i = 0; i < FEW_SPLITS; ++i) {
-        by[i] = i < splits ? states[2 * i] : -__builtin_inff();
+        by[i] = of_lane(own[0], (u32)i);
         most = __builtin_fmaxf(most, by[i]);
     }
     const float shift = most == -__builtin_inff() ? 0.0f : most;
@@ -138,7 +159,7 @@ RF_FN void combine_few(const PagedArgs& g, i32 splits, i64 line, u32 token, u32 
     for (int i = 0; i < FEW_SPLITS; ++i) {
         if (i >= splits) break;
         by[i] = exp2_fast(by[i] - shift);
-        sum += states[2 * i + 1] * by[i];
+        sum += of_lane(own[1], (u32)i) * by[i];
     }
     const float total = sum + exp2_fast(sink - shift), factor = inverse(total);
     for (u32 channel = lane() * FEW_CHANNELS; channel < g.v.depth; channel += ARCH_WAVE_SIZE * FEW_CHANNELS) {
@@ -149,13 +170,16 @@ RF_FN void combine_few(const PagedArgs& g, i32 splits, i64 line, u32 token, u32 
 #pragma unroll
         for (int i = 0; i < FEW_SPLITS; ++i) {
             if (i >= splits) break;
-            const Vec<float, FEW_CHANNELS> part = load<FEW_CHANNELS>(parts + (i64)i * g.v.depth);
             // What is not seen was not written.
+            if (by[i] == 0.0f) continue;
+            const Vec<float, FEW_CHANNELS> part = load<FEW_CHANNELS>(parts + (i64)i * g.v.depth);
 #pragma unroll
-            for (int e = 0; e < FEW_CHANNELS; ++e) x[e] += by[i] == 0.0f ? 0.0f : part[e] * by[i];
+            for (int e = 0; e < FEW_CHANNELS; ++e) x[e] += part[e] * by[i];
         }
+        Vec<In, FEW_CHANNELS> results;
 #pragma unroll
-        for (int e = 0; e < FEW_CHANNELS; ++e) g.out[token * g.out_token + head * g.out_head + channel + e] = cast<In>(x[e] * factor);
+        for (int e = 0; e < FEW_CHANNELS; ++e) results[e] = cast<In>(x[e] * factor);
+        store_whole(g.out + token * g.out_token + head * g.out_head + channel, results);
     }
     if (lane() == 0 && g.lse) g.lse[token * g.lse_token + head * g.lse_head] = lse_of(most, total);
 }

@@ -180,7 +180,7 @@ const KNOWN: &[Known] = &[
         "paged decode",
         "",
         Limit::Conflicts,
-        "of results alone, which a wave stores once for the sum over waves: two lanes each meet",
+        "of results, which a wave stores once for the sum over waves, two lanes each meet; CDNA's pairs of tiles have their scales a turn of the banks apart",
     ),
     (
         "paged",
