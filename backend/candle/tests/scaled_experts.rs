@@ -183,6 +183,27 @@ fn a_row_has_the_same_bits_in_every_batch() {
     }
 }
 
+/// What one handle has just made, with matrices, ids or shares of the other.
+#[test]
+fn rows_and_experts_of_two_handles_go_together() {
+    let [here, there] = [(); 2].map(|()| {
+        let inputs = Inputs::new(&Device::new_cuda(0).expect("there is always an emulated device"), 1);
+        let coding = (Format::E4M3Fnuz, Granularity::Group(128));
+        let layer = Layer::new(&inputs, 8, matrices(Format::E4M3Fnuz, BY_BLOCK), coding).unwrap();
+        (layer, make(&inputs, 9, 8, BF16).unwrap())
+    });
+    let (layer, [x, ids, shares]) = &here;
+    let want = numbers(&layer.forward(x, ids, shares).unwrap());
+    let (other, [other_x, other_ids, other_shares]) = &there;
+    for (what, got) in [
+        ("matrices", other.forward(x, ids, shares)),
+        ("rows", layer.forward(other_x, ids, shares)),
+        ("ids and shares", layer.forward(x, other_ids, other_shares)),
+    ] {
+        assert_eq!(numbers(&got.unwrap()), want, "{what} of the other handle");
+    }
+}
+
 #[test]
 fn experts_of_another_device_count_nothing() {
     let inputs = Inputs::new(&gpu(), 1);
