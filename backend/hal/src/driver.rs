@@ -60,7 +60,8 @@ pub struct RawLaunch<'a> {
     pub lds_bytes: u32,
     /// The explicit kernel arguments.
     pub args: &'a [u8],
-    /// Whether it must not begin before what is ahead of it has ended, as kernels that wait by themselves may.
+    /// Whether it must not begin before what is ahead of it has ended, as kernels that wait by themselves may: CUDA's alone.
+    #[cfg_attr(not(feature = "cuda"), allow(dead_code, reason = "launches of other drivers never begin early"))]
     pub begins_late: bool,
 }
 

@@ -239,7 +239,7 @@ pub struct Modifiers {
     pub lds: bool,
     /// DS: global data share.
     pub gds: bool,
-    /// MUBUF: `offen`.
+    /// MUBUF: `offen`. SMEM: an offset beside a register is part of the text, be it 0.
     pub offen: bool,
     /// MUBUF: `idxen`.
     pub idxen: bool,

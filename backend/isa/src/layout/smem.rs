@@ -10,6 +10,8 @@ struct Fields {
     offset: i32,
     /// The scalar offset's register, if there is one.
     register: Option<u32>,
+    /// Whether an offset that is 0 was asked for beside a register, which is written out.
+    both: bool,
 }
 
 fn fields(fetch: &Fetch, word: u32, high: u32) -> Fields {
@@ -23,12 +25,15 @@ fn fields(fetch: &Fetch, word: u32, high: u32) -> Fields {
                     (false, false) => Some(field(high, 0, 7)),
                     (true, false) => None,
                 },
+                both: has_immediate && has_register,
             }
         }
         Encoding::Gfx10 | Encoding::Gfx11 => {
-            Fields { offset: sign_extend(field(high, 0, 21), 21), register: Some(field(high, 25, 7)) }
+            Fields { offset: sign_extend(field(high, 0, 21), 21), register: Some(field(high, 25, 7)), both: false }
         }
-        Encoding::Gfx12 => Fields { offset: sign_extend(field(high, 0, 24), 24), register: Some(field(high, 25, 7)) },
+        Encoding::Gfx12 => {
+            Fields { offset: sign_extend(field(high, 0, 24), 24), register: Some(field(high, 25, 7)), both: true }
+        }
     }
 }
 
@@ -106,6 +111,7 @@ pub(super) fn decode(fetch: &Fetch, word: u32) -> Result<Inst, DecodeError> {
     }
     if row.src[1].is_some() {
         inst.mods.offset = fields.offset;
+        inst.mods.offen = fields.both;
         if let Some(register) = fields.register {
             let operand = fetch.scalar(register, 1)?;
             if operand.kind != OperandKind::Null {

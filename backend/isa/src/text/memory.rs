@@ -85,7 +85,7 @@ pub(super) fn smem(line: &mut InstText) {
         let offset = inst.mods.offset;
         if inst.src[1].is_some() {
             line.push(inst.src[1], NO);
-            if offset != 0 || line.tables.encoding == Encoding::Gfx12 {
+            if offset != 0 || inst.mods.offen {
                 line.modify(&format!("offset:{}", signed_hex(offset)));
             }
         } else if offset == 0 && matches!(line.tables.encoding, Encoding::Gfx10 | Encoding::Gfx11) {
