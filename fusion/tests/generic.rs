@@ -1,17 +1,16 @@
 //! Kernels for rows of any length, which stand in for others until these are compiled: the same bits, and nobody waits.
 
+mod support;
+
 use rocfire_fusion::{Draft, Graph, Reduce, Scalar, Unary, run};
-use rocfire_hal::{Config, DType, Device, DeviceId, Generic, Tensor};
+use rocfire_hal::{Config, DType, Device, Generic, Tensor};
 
 /// Of a wave's kernels, of those that keep a row in registers, and at the limits between them; the last is of two chunks, and not packed.
 const EXTENTS: [usize; 14] = [1, 3, 63, 64, 65, 257, 512, 1000, 1024, 1025, 2048, 4099, 8192, 8201];
 
 fn device(folder: &tempfile::TempDir, generic: Generic) -> Device {
     let config = Config::default().with_cache_dir(folder.path().to_owned()).with_packs(Vec::new());
-    // What `ROCFIRE_DEVICE` names, else the emulated default.
-    let named = std::env::var_os("ROCFIRE_DEVICE").map(|_| DeviceId::from_env());
-    let id = named.unwrap_or_else(|| DeviceId::emulated(rocfire_arch::DEFAULT_EMULATED)).unwrap();
-    Device::open(id, config.with_generic(generic).with_compile_jobs(2)).unwrap()
+    Device::open(support::device_id(), config.with_generic(generic).with_compile_jobs(2)).unwrap()
 }
 
 /// Two reductions and a pass over the row behind them.

@@ -3,9 +3,9 @@
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 
-use rocfire_arch::{Arch, DEFAULT_EMULATED, Family, Vendor};
+use rocfire_arch::{Arch, Family};
 use rocfire_emulator::{Error as EmulatorError, Fault, FaultKind, Gpu, Live};
-use rocfire_hal::{Config, DeviceChoice, Level, emulator_options};
+use rocfire_hal::{Config, Level, stand_in};
 
 use crate::call::{Failure, Result, tell};
 use crate::event::Event;
@@ -16,10 +16,6 @@ use crate::peers;
 use crate::status::Status;
 use crate::stream::Stream;
 
-/// Checks besides those that always run.
-const CHECK_VARIABLE: &str = "ROCFIRE_CHECK";
-/// Names the architecture, before `ROCFIRE_DEVICE`.
-const ARCH_VARIABLE: &str = "ROCFIRE_HIP_ARCH";
 /// HIP's own switch for launches that are waited for; CUDA's meaning of it.
 const BLOCKING_VARIABLE: &str = "HIP_LAUNCH_BLOCKING";
 /// What makes NaN of every float type.
@@ -125,12 +121,8 @@ pub fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 impl Runtime {
     fn open() -> std::result::Result<Runtime, String> {
         let config = config().as_ref().map_err(Clone::clone)?;
-        let arch = chosen_arch(config)?;
+        let (arch, mut options) = stand_in(config)?;
         let devices = peers::chosen_count()?;
-        let mut options = emulator_options(config);
-        // The hardware's barriers wait for the waves that are left, and programs that run on cards end waves before a
-        // barrier (HeCBench: wyllie, crs, bh): a fault only where checks were asked for.
-        options.strict_barriers &= std::env::var_os(CHECK_VARIABLE).is_some();
         options.memory_bytes = options.memory_bytes.saturating_mul(devices as u64);
         let gpu = Gpu::new(arch, options).map_err(|error| error.to_string())?;
         let blocking = config.sync || std::env::var_os(BLOCKING_VARIABLE).is_some_and(|value| value == "1");
@@ -223,22 +215,6 @@ impl Runtime {
         self.modules.retain(|module| module.device() != device);
         lock(&self.fault).remove(&device);
     }
-}
-
-fn chosen_arch(config: &Config) -> std::result::Result<Arch, String> {
-    let arch = match (std::env::var(ARCH_VARIABLE), config.device) {
-        (Ok(name), _) if !name.trim().is_empty() => {
-            Arch::parse(&name).map_err(|error| format!("{ARCH_VARIABLE}={name:?}: {error}"))?
-        }
-        (_, Some(DeviceChoice::Emulated(arch, _) | DeviceChoice::Noop(arch, _))) => arch,
-        (_, Some(DeviceChoice::Hip(_) | DeviceChoice::Cuda(_)) | None) => {
-            Arch::parse(DEFAULT_EMULATED).map_err(|error| error.to_string())?
-        }
-    };
-    if arch.info().vendor != Vendor::Amd {
-        return Err(format!("{ARCH_VARIABLE}: {arch} is not AMD's"));
-    }
-    Ok(arch)
 }
 
 /// The code that HIP has for what a kernel did wrong. AMD's runtime knows few.

@@ -5,7 +5,7 @@
 
 use std::sync::Arc;
 
-use rocfire_arch::Arch;
+use rocfire_arch::{Arch, DEFAULT_EMULATED, Vendor};
 use rocfire_emulator::{
     Error as EmulatorError, Gpu, Kernel, Launch, Live as EmulatorLive, Module, Options, Sample, Schedule, source_of,
 };
@@ -21,8 +21,12 @@ use crate::index_fault::{DETAIL_WORDS, IndexMemory};
 use crate::log::{Level, report};
 use crate::modelled::{ModelledKernel, Recorder};
 use crate::print::print;
-use crate::{Config, DriverKind, Error, Result};
+use crate::{Config, DeviceChoice, DriverKind, Error, Result};
 
+/// Which checks are made.
+const CHECK_VARIABLE: &str = "ROCFIRE_CHECK";
+/// Which architecture what stands in for AMD's software shows.
+const STAND_IN_VARIABLE: &str = "ROCFIRE_HIP_ARCH";
 /// As wide as the widest access of a wave: 64 lanes of 16 bytes would overrun by no more than a quarter of it unnoticed.
 const RED_ZONE_BYTES: u64 = 256;
 /// The byte that makes NaN of every float type, and of every integer -1 or the largest.
@@ -75,6 +79,30 @@ pub fn emulator_options(config: &Config) -> Options {
         options.memory_bytes = options.memory_bytes.max(mb << 20);
     }
     options
+}
+
+/// Which architecture a library that stands in for AMD's software shows, and how its emulator is: `ROCFIRE_HIP_ARCH`, else what
+/// `ROCFIRE_DEVICE` emulates, else [`rocfire_arch::DEFAULT_EMULATED`]. Barriers wait for the waves that are left, as hardware's do, unless
+/// `ROCFIRE_CHECK` asks for checks: programs that run on cards end waves before a barrier (HeCBench: wyllie, crs, bh).
+///
+/// # Errors
+/// A name that is no architecture, or not AMD's.
+pub fn stand_in(config: &Config) -> std::result::Result<(Arch, Options), String> {
+    let arch = match (std::env::var(STAND_IN_VARIABLE), config.device) {
+        (Ok(name), _) if !name.trim().is_empty() => {
+            Arch::parse(&name).map_err(|error| format!("{STAND_IN_VARIABLE}={name:?}: {error}"))?
+        }
+        (_, Some(DeviceChoice::Emulated(arch, _) | DeviceChoice::Noop(arch, _))) => arch,
+        (_, Some(DeviceChoice::Hip(_) | DeviceChoice::Cuda(_)) | None) => {
+            Arch::parse(DEFAULT_EMULATED).map_err(|error| error.to_string())?
+        }
+    };
+    if arch.info().vendor != Vendor::Amd {
+        return Err(format!("{STAND_IN_VARIABLE}: {arch} is not AMD's"));
+    }
+    let mut options = emulator_options(config);
+    options.strict_barriers &= std::env::var_os(CHECK_VARIABLE).is_some();
+    Ok((arch, options))
 }
 
 impl Driver for Emulated {

@@ -3,35 +3,24 @@
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-static THEN: OnceLock<fn()> = OnceLock::new();
+/// How often [`at_exit`] does something: by then a library has made what it makes once.
+const ASKED_MOST: usize = 64;
 
-/// How often [`keep_first`] does something: by then a library has made what it makes once.
-const KEPT_MOST: usize = 64;
-
-/// Has a function called when the process ends, before what is open by now gives its memory back. Only the first is kept.
+/// Has a function called when the process ends, before what has been made by now gives its memory back: the last that was asked for comes
+/// first. So it is asked for again and again. A compiler that is a library makes its memory within a compile; what it makes in one that
+/// still runs then is lost all the same. Only the first function is kept.
 pub(crate) fn at_exit(then: fn()) {
-    THEN.get_or_init(|| {
-        register();
-        then
-    });
-}
-
-/// Has it called before what has been asked for since, too: the last that was asked for comes first, and a compiler that is a library asks
-/// for its memory to be given back as it makes it, within a compile. What it makes in a compile that still runs then is lost all the same.
-pub(crate) fn keep_first() {
-    static KEPT: AtomicUsize = AtomicUsize::new(0);
-    if THEN.get().is_some() && KEPT.fetch_add(1, Ordering::Relaxed) < KEPT_MOST {
-        register();
-    }
-}
-
-fn register() {
+    static THEN: OnceLock<fn()> = OnceLock::new();
+    static ASKED: AtomicUsize = AtomicUsize::new(0);
     extern "C" fn call() {
         if let Some(then) = THEN.get() {
             then();
         }
     }
-    // SAFETY: the function lives as long as the program, and takes and gives nothing. Should there be no room for it, nothing is
-    // lost but the wait.
-    let _full = unsafe { libc::atexit(call) };
+    THEN.get_or_init(|| then);
+    if ASKED.fetch_add(1, Ordering::Relaxed) < ASKED_MOST {
+        // SAFETY: the function lives as long as the program, and takes and gives nothing. Should there be no room for it, nothing is
+        // lost but the wait.
+        let _full = unsafe { libc::atexit(call) };
+    }
 }

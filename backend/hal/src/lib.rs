@@ -114,7 +114,7 @@ pub use device_id::{DeviceChoice, DeviceId, DriverKind};
 pub use driver::DeviceInfo;
 pub use dtype::DType;
 #[cfg(feature = "emulated")]
-pub use emulated::emulator_options;
+pub use emulated::{emulator_options, stand_in};
 pub use error::{Error, Result};
 pub use fault::Fault;
 pub use graph::Graph;

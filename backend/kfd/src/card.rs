@@ -4,9 +4,8 @@ use std::collections::BTreeMap;
 use std::sync::atomic::AtomicU64;
 use std::sync::{Mutex, OnceLock};
 
-use rocfire_arch::{Arch, DEFAULT_EMULATED, Vendor};
 use rocfire_emulator::Gpu;
-use rocfire_hal::{Config, DeviceChoice, Level, emulator_options};
+use rocfire_hal::{Config, Level, stand_in};
 
 use crate::abi::{CreateQueue, Errno, QUEUE_TYPE_AQL};
 use crate::code::Code;
@@ -18,10 +17,6 @@ use crate::queue::Queue;
 
 /// The number by which the driver calls the card.
 pub const GPU_ID: u32 = 0x5217;
-/// Checks besides those that always run.
-const CHECK_VARIABLE: &str = "ROCFIRE_CHECK";
-/// Names the architecture, before `ROCFIRE_DEVICE`.
-const ARCH_VARIABLE: &str = "ROCFIRE_HIP_ARCH";
 
 /// What there is of a card.
 pub struct Card {
@@ -70,10 +65,7 @@ pub fn now_ns() -> u64 {
 impl Card {
     fn open() -> Result<Card, String> {
         let config = Config::from_env().map_err(|error| error.to_string())?;
-        let arch = chosen_arch(&config)?;
-        let mut options = emulator_options(&config);
-        // As hardware's: waves that have ended are not waited for, unless checks were asked for.
-        options.strict_barriers &= std::env::var_os(CHECK_VARIABLE).is_some();
+        let (arch, options) = stand_in(&config)?;
         let vram_bytes = options.memory_bytes;
         let gpu = Gpu::new(arch, options).map_err(|error| error.to_string())?;
         let file = File::new(FILE_BYTES).ok_or("there is no room for the card's memory")?;
@@ -119,22 +111,5 @@ impl Card {
         let queue = lock(&self.queues).remove(&id).ok_or(Errno(libc::EINVAL))?;
         queue.end();
         Ok(())
-    }
-}
-
-/// What the settings say, or what every other emulated device is.
-fn chosen_arch(config: &Config) -> Result<Arch, String> {
-    let arch = match (std::env::var(ARCH_VARIABLE), config.device) {
-        (Ok(name), _) if !name.trim().is_empty() => {
-            Arch::parse(&name).map_err(|error| format!("{ARCH_VARIABLE}={name:?}: {error}"))?
-        }
-        (_, Some(DeviceChoice::Emulated(arch, _) | DeviceChoice::Noop(arch, _))) => arch,
-        (_, Some(DeviceChoice::Hip(_) | DeviceChoice::Cuda(_)) | None) => {
-            Arch::parse(DEFAULT_EMULATED).map_err(|error| error.to_string())?
-        }
-    };
-    match arch.info().vendor {
-        Vendor::Amd => Ok(arch),
-        Vendor::Nvidia => Err(format!("{ARCH_VARIABLE}: {arch} is not AMD's")),
     }
 }

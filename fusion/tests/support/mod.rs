@@ -11,15 +11,15 @@ thread_local! {
     static ARCH: Cell<&'static str> = const { Cell::new(rocfire_arch::DEFAULT_EMULATED) };
     /// Tests run in threads of their own: with a device each, none counts another's launches.
     static DEVICE: &'static Device = {
-        let id = named().unwrap_or_else(|| DeviceId::emulated(ARCH.get()).unwrap());
-        Box::leak(Box::new(Device::open(id, Config::from_env().unwrap()).unwrap()))
+        Box::leak(Box::new(Device::open(device_id(), Config::from_env().unwrap()).unwrap()))
     };
 }
 
-/// What `ROCFIRE_DEVICE` names: these tests can run on a card too, but for those of an emulated architecture.
-fn named() -> Option<DeviceId> {
+/// What `ROCFIRE_DEVICE` names, but for parts of tests that are of another emulated architecture; else an emulated device.
+pub fn device_id() -> DeviceId {
     let is_any = ARCH.get() == rocfire_arch::DEFAULT_EMULATED;
-    std::env::var_os("ROCFIRE_DEVICE").filter(|_| is_any).map(|_| DeviceId::from_env().unwrap())
+    let named = std::env::var_os("ROCFIRE_DEVICE").filter(|_| is_any).map(|_| DeviceId::from_env());
+    named.unwrap_or_else(|| DeviceId::emulated(ARCH.get())).unwrap()
 }
 
 /// The device of this test, emulated if nothing else is asked for.

@@ -600,22 +600,22 @@ fn matrix_rows(way: Way, rows: usize) -> usize {
 
 fn source(key: PagedKey) -> Source {
     macro_rules! with {
-        ($header:literal) => {
+        ($($header:literal),+) => {
             concat!(
                 include_str!("../cache/cache.h"),
                 include_str!("../cache/code.h"),
                 include_str!("paged.h"),
-                include_str!($header),
+                $(include_str!($header),)+
                 include_str!("paged.hip")
             )
         };
     }
     let (number, text) = match key.way {
         Way::Lanes => (0, with!("paged_lanes.h")),
-        Way::Matrix => (1, with!("paged_matrix.h")),
+        Way::Matrix => (1, with!("paged_part.h", "paged_matrix.h")),
         Way::Tiles(_) => (2, with!("paged_tiles.h")),
         Way::Hopper(_) => (3, with!("paged_hopper.h")),
-        Way::Pairs { .. } => (4, with!("paged_pairs.h")),
+        Way::Pairs { .. } => (4, with!("paged_part.h", "paged_pairs.h")),
     };
     // Workgroups that a multiprocessor of NVIDIA's is to have registers for, without spilling any.
     let groups = match key.cache.format {

@@ -1,5 +1,5 @@
 // paged_matrix.h: a split of paged attention on NVIDIA's matrix unit, for 16-bit floats and codes and heads of 64 or 128. Stands behind
-// paged.h.
+// paged_part.h.
 //
 // A wave takes TILE keys at once, straight from memory into operands: no two waves want the same, so that LDS would gain nothing.
 // The order of channels within a product is free as long as both operands have the same, and of results wherever they are written: a lane
@@ -39,41 +39,6 @@ struct Accumulator { float at[4]; };
 RF_FN void multiply(const u32 (&a)[4], const u32 (&b)[2], Accumulator& c) {
     MmaNarrow<H>::run(a[0], a[1], a[2], a[3], b[0], b[1], *(typename MmaNarrow<H>::Accumulator*)c.at);
 }
-
-// COUNT neighbouring channels of a key as they lie in a plane, and as words of H.
-template <int COUNT> struct Part {
-    static const int WORDS = COUNT * (int)sizeof(Code) / 4;
-    u32 raw[WORDS];
-
-    RF_FN void read(const char* from) {
-        const Vec<u32, WORDS> all = load_past_l1<WORDS>((const u32*)from);
-#pragma unroll
-        for (int i = 0; i < WORDS; ++i) raw[i] = all[i];
-    }
-    RF_FN void clear() {
-#pragma unroll
-        for (int i = 0; i < WORDS; ++i) raw[i] = 0;
-    }
-    RF_FN u32 word(int i) const {
-#if CACHE_IS_CODED
-        return decode_word<H>(raw[i / 2], i % 2 != 0);
-#else
-        return raw[i];
-#endif
-    }
-    // Channels 2 i and 2 i + 1 of two keys, of one channel each.
-    RF_FN static void pairs(const Part& a, const Part& b, int i, u32& low, u32& high) {
-#if CACHE_IS_CODED
-        // Codes are put together: half as many words as of what they become.
-        const u32 both = i % 2 != 0 ? zip_high_bytes(a.raw[i / 2], b.raw[i / 2]) : zip_low_bytes(a.raw[i / 2], b.raw[i / 2]);
-        low = decode_word<H>(both, false);
-        high = decode_word<H>(both, true);
-#else
-        low = low_halves(a.raw[i], b.raw[i]);
-        high = high_halves(a.raw[i], b.raw[i]);
-#endif
-    }
-};
 
 // What a lane has of a split.
 struct Work {

@@ -16,8 +16,6 @@ static_assert(F_HIGH == 1 && F_STAGES % F_FOLD == 0, "checked by the launcher");
 // Slabs under way. Floats of 8 bits that RDNA 3 decodes one by one leave it no registers for more.
 static const int STAGES = ARCH_MATRIX == ARCH_MATRIX_WMMA11 && Q_FORMAT > 2 && Code::BITS == 8 ? 1 : F_STAGES;
 static_assert(STAGES % F_FOLD == 0, "RDNA's folds are one slab");
-// Rows of words that a lane asks L2 for ahead of all else.
-static const int ASKED = 8;
 // Words of A that a lane reads at once.
 static const int GIVEN = RUN < 8 ? RUN / 2 : 4;
 
@@ -72,15 +70,6 @@ struct Part {
         a = g.a + (i64)row * g.a_row + k;
 #endif
         sums.clear();
-    }
-    // Asks L2 for the first words, which may be done before the launch ahead has ended: of a lane group's row a lane for each 32 bytes.
-    RF_FN void ask(const QMatmulArgs& g) const {
-        if (word_bytes % 32 != 0) return;
-#pragma unroll
-        for (int i = 0; i < ASKED; ++i) {
-            const u32 of = slab + i / RUN;
-            if (of < end) ask_l2((const char*)g.words + (of * SLAB * row_bytes + word_bytes + i % RUN * row_bytes));
-        }
     }
     // The first accesses.
     RF_FN void begin(const QMatmulArgs& g) {
@@ -165,7 +154,6 @@ extern "C" __global__ RF_WAITS_ITSELF __launch_bounds__(F_WAVES * ARCH_WAVE_SIZE
     go_to_tile<ROWS>(g, rows, first_row);
     part.start(g, rows, first_row, wave, lane_id);
     part.fetch_first(g, words);
-    part.ask(g);
 #endif
     wait_for_launches();
 #if Q_GROUPED

@@ -198,7 +198,7 @@ fn work() {
         let Some((job, urgency)) = workers.next() else { break };
         drop(workers);
         (job.run)();
-        exit::keep_first();
+        exit::at_exit(rest);
         workers = lock(&WORKERS);
         workers.done(urgency);
     }

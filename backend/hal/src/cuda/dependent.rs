@@ -8,7 +8,7 @@
 //!
 //! A kernel that has `RF_WAITS_ITSELF` in its definition says where it waits, by `wait_for_launches` of the prelude's `arch.h`. Before that
 //! it may ask L2 for what it will read (`ask_l2`): whatever the launch ahead still writes, L2 has it. Launched by
-//! [`crate::Stream::launch_reading_early`], it may also read what that names, past L1 (`load_early`, asynchronous copies): it begins early
+//! [`crate::Stream::launch_reading_early`], it may also read what that names, past L1 (`load_once` of `few_codes.h`, asynchronous copies): it begins early
 //! only where the launch ahead does not write that.
 //!
 //! Other kernels do not say `griddepcontrol.launch_dependents`, so a launch's workgroups come once all of the launch ahead have ended.
