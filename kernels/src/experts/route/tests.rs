@@ -175,8 +175,9 @@ fn strange_logits_choose_experts_that_there_are() {
     assert!(shares[3..].iter().all(|share| (0.0..1e-14).contains(share)), "{shares:?}");
 }
 
-/// Experts and choices of every length of a lane's list, most of them no whole number of pieces.
-const LISTS: [(usize, usize); 7] = [(9, 8), (61, 7), (64, 8), (97, 3), (128, 8), (254, 8), (256, 6)];
+/// Experts and choices of every length of a lane's list, most of them no whole number of pieces; then more choices than lists give.
+const LISTS: [(usize, usize); 9] =
+    [(9, 8), (61, 7), (64, 8), (97, 3), (128, 8), (254, 8), (256, 6), (128, 9), (61, 16)];
 
 #[test]
 fn of_equals_the_lowest_is_chosen_and_what_is_no_number_last() {
