@@ -130,6 +130,17 @@ fn assembled(arch: Arch, wave: WaveSize, texts: &[String]) -> Option<Vec<Result<
     Some(results)
 }
 
+/// The bit of an atomic operation on floating-point numbers in memory that LLVM reads and does not write.
+fn unwritten_bit(inst: &Inst) -> u64 {
+    let name = format!("{:?}", inst.op);
+    let of_floats = name.contains("Atomic") && ["F16", "F32", "F64"].iter().any(|kind| name.ends_with(kind));
+    match inst.format {
+        Format::Flat | Format::Global if of_floats => 1 << 25,
+        Format::Mubuf if of_floats => 1 << 15,
+        _ => 0,
+    }
+}
+
 /// Whether `again` is another encoding of the same, neither of which drops a bit.
 fn equal_encoding(file: &Rows, words: &[u8], again: &[u8], text: &str) -> bool {
     let read = |bytes: &[u8]| decode_dual(file.arch, file.wave, bytes).map(|inst| inst.first);
@@ -146,14 +157,21 @@ fn equal_encoding(file: &Rows, words: &[u8], again: &[u8], text: &str) -> bool {
         Format::Ds => one.op == Op::DsSwizzleB32,
         // A scalar offset may stand in either of two fields.
         Format::Smem => one.src[1].is_some() && one.mods.offset == 0 && disassemble(file.arch, &other) == text,
-        // There is no scalar address, for which some write zero; a buffer operation without a format has 0 or 1 there, and
-        // the text of an atomic that cascades does not say whether it returns.
-        Format::Flat => (first(words) ^ first(again)) & !0x007f_0000_0000_0000 == 0,
+        // There is no scalar address, for which some write zero, and RDNA 1 and 2 have two numbers.
+        Format::Flat | Format::Global => {
+            (first(words) ^ first(again)) & !(0x007f_0000_0000_0000 | unwritten_bit(&one)) == 0
+        }
+        // A buffer operation without a format has 0 or 1 there, and the text of an atomic that cascades does not say whether
+        // it returns.
+        Format::Mubuf => (first(words) ^ first(again)) & !(1 << 55 | 1 << 52 | unwritten_bit(&one)) == 0,
+        // LLVM reads the limits of the apertures as barriers' numbers, and makes literals of their own numbers.
+        Format::Sop1 if format!("{:?}", one.op).contains("Barrier") => text.contains("src_"),
         // See `unread`.
         Format::Vop3 if writes_exec(&one) => (first(words) ^ first(again)) & !0xff == 0,
-        // LLVM reads sc1 of the f64 minima and maxima, and does not write it.
-        Format::Global => (first(words) ^ first(again)) == 1 << 25,
-        Format::Mubuf => (first(words) ^ first(again)) & !(1 << 55 | 1 << 52) == 0,
+        // A compare to VCC, which is either named or meant by an upper bit of 0.
+        Format::Vopc if one.mods.sdwa.is_some() => (first(words) ^ first(again)) & !0xff00_0000_0000 == 0,
+        // A third scale, which is not there.
+        Format::Vop3pMai if one.mods.scale.is_some() => (first(words) ^ first(again)) & !0x1800_0000_0000_6000 == 0,
         // op_sel_hi of sources that are not there, or of an operation without it: all or nothing.
         Format::Vop3p | Format::Vop3pMai => (first(words) ^ first(again)) & !0x1800_0000_0000_4000 == 0,
         _ => false,
@@ -187,11 +205,12 @@ fn texts_make_the_same_bytes() {
                 texts.push((bytes(words)[..usize::from(inst.bytes())].to_vec(), text));
             }
         };
-        let mut n = 0;
         for (words, _) in &file.rows {
+            // Which neighbours are taken depends on the row alone, so that a new row changes nothing for the others.
+            let first =
+                Random::new(words.iter().fold(0, |all, &word| all << 32 ^ u64::from(word))).next() as usize % SHARE;
             for bit in 0..32 * words.len() {
-                n += 1;
-                if !full() && n % SHARE != 0 {
+                if !full() && bit % SHARE != first {
                     continue;
                 }
                 let mut turned: Vec<u32> = words.iter().copied().chain(BEHIND).collect();

@@ -1,7 +1,7 @@
 //! VOP3P outside the CDNA line's matrix unit: packed and mixed arithmetic, dot products, WMMA.
 
 use super::{Fetch, bare, bit, bit_if, bits, field, operand_bits, vop3};
-use crate::table::row::{CLAMP, Class, Encoding, INDEXKEY, MIX, NEGHI, NEGLO, OPSEL, Row, Slot, WMMA};
+use crate::table::row::{CLAMP, Class, Encoding, INDEXKEY, M0, M1, M2, MIX, NEGHI, NEGLO, OPSEL, Row, Slot, WMMA};
 use crate::{DecodeError, Format, Inst, WaveSize};
 
 /// A row of WMMA under wave64, where each lane holds less of a matrix: on GFX11 the accumulators are half as long, on
@@ -29,8 +29,13 @@ fn check_bits(fetch: &Fetch, row: &Row, sources: u32) -> Result<(), DecodeError>
     let if_has = |flag: u64, known: u32| if row.has(flag) { known } else { 0 };
     // GFX9 has negation of both halves in every packed instruction.
     let always = if fetch.since(Encoding::Gfx10) { 0 } else { sources };
-    let low = always | if_has(MIX, sources) | if_has(NEGLO, sources);
-    let high = always | if_has(MIX, sources) | if_has(NEGHI, sources);
+    // A row that names a source has signs for that one alone.
+    let signed = match row.source_mask([M0, M1, M2]) {
+        0 => sources,
+        named => named.into(),
+    };
+    let low = always | if_has(MIX, sources) | if_has(NEGLO, signed);
+    let high = always | if_has(MIX, sources) | if_has(NEGHI, signed);
     let select = if_has(OPSEL, sources) | if_has(INDEXKEY, INDEX_KEY);
     // Assemblers set the bits of `op_sel_hi` that nothing reads, and did not before LLVM 12: all of them or none.
     let unread = ALL & !if_has(OPSEL, sources);

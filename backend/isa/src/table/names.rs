@@ -5,22 +5,28 @@
 use super::row::Names;
 
 /// From GFX9 on.
-pub(super) static GFX9: Names = Names { hardware_registers: HW9, messages: MSG9, returning_messages: &[] };
+pub(super) static GFX9: Names =
+    Names { hardware_registers: HW9, messages: MSG9, returning_messages: &[], hold_count: false };
 
 /// From GFX940 on.
-pub(super) static GFX940: Names = Names { hardware_registers: HW940, messages: MSG9, returning_messages: &[] };
+pub(super) static GFX940: Names =
+    Names { hardware_registers: HW940, messages: MSG9, returning_messages: &[], hold_count: false };
 
 /// From GFX1010 on.
-pub(super) static GFX1010: Names = Names { hardware_registers: HW1010, messages: MSG10, returning_messages: &[] };
+pub(super) static GFX1010: Names =
+    Names { hardware_registers: HW1010, messages: MSG10, returning_messages: &[], hold_count: false };
 
 /// From GFX1030 on.
-pub(super) static GFX1030: Names = Names { hardware_registers: HW1030, messages: MSG10, returning_messages: &[] };
+pub(super) static GFX1030: Names =
+    Names { hardware_registers: HW1030, messages: MSG10, returning_messages: &[], hold_count: true };
 
 /// From GFX11 on.
-pub(super) static GFX11: Names = Names { hardware_registers: HW11, messages: MSG11, returning_messages: RTN11 };
+pub(super) static GFX11: Names =
+    Names { hardware_registers: HW11, messages: MSG11, returning_messages: RTN11, hold_count: true };
 
 /// From GFX12 on.
-pub(super) static GFX12: Names = Names { hardware_registers: HW12, messages: MSG12, returning_messages: RTN12 };
+pub(super) static GFX12: Names =
+    Names { hardware_registers: HW12, messages: MSG12, returning_messages: RTN12, hold_count: true };
 
 /// Hardware registers.
 const HW9: &[&str] = &[

@@ -440,6 +440,8 @@ pub(crate) struct Names {
     pub messages: &'static [&'static str],
     /// Messages that return something, from [`RETURNING_MESSAGES`] on.
     pub returning_messages: &'static [&'static str],
+    /// Whether a bit of `s_waitcnt_depctr` is `depctr_hold_cnt`.
+    pub hold_count: bool,
 }
 
 /// The first message that returns something.

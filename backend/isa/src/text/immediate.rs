@@ -23,7 +23,7 @@ pub(super) fn text(value: i32, what: Immediate, tables: &Tables) -> String {
         Immediate::CountUnlessZero if bits == 0 => String::new(),
         Immediate::CountUnlessZero | Immediate::Branch => bits.to_string(),
         Immediate::WaitCounts => wait_counts(bits, tables.encoding),
-        Immediate::DependencyCounters => dependency_counters(bits),
+        Immediate::DependencyCounters => dependency_counters(bits, tables.names),
         Immediate::Delay => delay(bits),
         Immediate::Message if tables.encoding >= Encoding::Gfx11 => flat_message(bits, tables.names),
         Immediate::Message => message(bits, tables.names),
@@ -60,13 +60,15 @@ fn wait_counts(bits: u32, encoding: Encoding) -> String {
 }
 
 /// The counters of `s_waitcnt_depctr`; bits between them make it a number.
-fn dependency_counters(bits: u32) -> String {
-    const UNUSED: u32 = 0x60;
-    if bits & UNUSED != 0 {
+fn dependency_counters(bits: u32, names: &Names) -> String {
+    let unused = if names.hold_count { 0x60 } else { 0xe0 };
+    if bits & unused != 0 {
         return format!("{bits:#x}");
     }
+    // A counter at its greatest value is not written.
+    let hold = if names.hold_count { bits >> 7 & 1 } else { 1 };
     counters(&[
-        ("depctr_hold_cnt", bits >> 7 & 1, 1),
+        ("depctr_hold_cnt", hold, 1),
         ("depctr_sa_sdst", bits & 1, 1),
         ("depctr_va_vdst", bits >> 12, 15),
         ("depctr_va_sdst", bits >> 9 & 7, 7),
