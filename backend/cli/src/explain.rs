@@ -5,7 +5,7 @@ use std::process::Command;
 
 use rocfire_arch::{Arch, Vendor};
 use rocfire_hal::{Config, DType, Device, DeviceId, Tensor};
-use rocfire_kernels::attention::{self, AttentionInputs, AttentionParams};
+use rocfire_kernels::attention::{self, AttentionInputs, AttentionParams, AttentionSaved};
 use rocfire_kernels::gemm;
 use rocfire_kernels::quant::{Format, Granularity, MxRounding, explain_scaled};
 use rocfire_kernels::tuning::{Codes, Lies, Row, Shape, known_rows};
@@ -148,7 +148,7 @@ fn codes(
     Ok(())
 }
 
-/// Prints what becomes of attention, as a GPU of the architecture would be given it.
+/// Prints what becomes of attention and of its gradients, as a GPU of the architecture would be given it.
 fn attention(
     [q, k]: [[usize; 4]; 2],
     dtype: DType,
@@ -159,12 +159,18 @@ fn attention(
     let is_on = config.aiter.unwrap_or(true);
     let device = Device::open(DeviceId::noop(arch.name())?, config.with_aiter(is_on))?;
     let made = |shape: [usize; 4]| Tensor::empty(&device, &shape, dtype);
+    let (of_sums, rows) = (if dtype == DType::F64 { dtype } else { DType::F32 }, [q[0], q[1], q[2]]);
+    let (dout, dq, dk, dv) = (made(q)?, made(q)?, made(k)?, made(k)?);
     let (q, k, v, out) = (made(q)?, made(k)?, made(k)?, made(q)?);
+    let lse = Tensor::empty(&device, &rows, of_sums)?;
     let (q, k, v) = (q.view(), k.view(), v.view());
     let inputs = AttentionInputs { q, k, v, mask: None, bias: None, starts: None, slopes: None, sinks: None };
     let mut params = AttentionParams::default();
     params.causal = causal;
     println!("{}", attention::explain(&device, &inputs, &params, out.view(), None)?);
+    let saved = AttentionSaved { out: out.view(), lse: lse.view(), dout: dout.view() };
+    let gradients = [dq.view(), dk.view(), dv.view()];
+    println!("{}", attention::explain_backward(&device, &inputs, &saved, &params, gradients)?);
     Ok(())
 }
 

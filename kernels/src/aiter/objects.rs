@@ -16,16 +16,22 @@ pub(crate) enum Role {
     Attention,
     /// The same where the last query sees all keys, and each before it one less.
     AttentionCausal,
+    /// Gradients of [`Role::Attention`].
+    Gradients,
+    /// Gradients of [`Role::AttentionCausal`].
+    GradientsCausal,
 }
 
 impl Role {
-    const ALL: [Role; 2] = [Role::Attention, Role::AttentionCausal];
+    const ALL: [Role; 4] = [Role::Attention, Role::AttentionCausal, Role::Gradients, Role::GradientsCausal];
 
     /// Its name in the table.
     pub fn name(self) -> &'static str {
         match self {
             Role::Attention => "attention",
             Role::AttentionCausal => "attention causal",
+            Role::Gradients => "gradients",
+            Role::GradientsCausal => "gradients causal",
         }
     }
 }

@@ -1,4 +1,4 @@
-//! When AITER's kernels compute [`attention`](super::attention()), and how they are launched.
+//! When AITER's kernels compute [`attention`](super::attention()), and how they are launched; `backward.rs` has its gradients.
 //!
 //! What they are exact for: bf16, heads of 128 for keys and values, every query seeing all keys or, causal, no more queries than keys;
 //! any number of rows, heads that share keys, strides of whole vectors below 2³² bytes ([`Call::of`] has it to the last condition).
@@ -122,11 +122,20 @@ impl<'a> Call<'a> {
 
 /// What of a call the kernels do not compute, wherever it lies, or what makes ours the faster ones.
 fn against(p: &Prepared<'_>) -> Option<&'static str> {
+    let groups = p.q_rows.div_ceil(ROWS_LEAST) * p.heads * p.batches;
+    let pays = [
+        (p.q_rows >= ROWS_LEAST, "fewer than 128 queries"),
+        (slices(p, groups).is_none(), "so few workgroups that ours cut the keys into slices"),
+    ];
+    first_against(conditions(p).into_iter().chain(pays))
+}
+
+/// What of a call the kernels compute, forward or backward, wherever it lies.
+fn conditions(p: &Prepared<'_>) -> [(bool, &'static str); 9] {
     let problem = &p.problem;
     let sees_all = problem.left == UNLIMITED && problem.right == UNLIMITED;
     let is_causal = problem.left == UNLIMITED && problem.right == 0;
-    let groups = p.q_rows.div_ceil(ROWS_LEAST) * p.heads * p.batches;
-    let conditions = [
+    [
         (p.inputs.q.dtype() == DType::BF16, "not bf16"),
         ([p.depth, p.value_depth] == [DEPTH; 2], "heads are not of 128"),
         (!p.extra() && problem.sinks == 0, "scores have more to them than a scale"),
@@ -137,9 +146,11 @@ fn against(p: &Prepared<'_>) -> Option<&'static str> {
         (p.k_rows > 0, "no keys"),
         (SCALES.contains(&problem.scale), "an uncommon scale"),
         (p.heads <= GRID_YZ_MAX && p.batches <= GRID_YZ_MAX, "more heads or batches than a grid has"),
-        (p.q_rows >= ROWS_LEAST, "fewer than 128 queries"),
-        (slices(p, groups).is_none(), "so few workgroups that ours cut the keys into slices"),
-    ];
+    ]
+}
+
+/// The first condition that does not hold.
+fn first_against(conditions: impl IntoIterator<Item = (bool, &'static str)>) -> Option<&'static str> {
     conditions.into_iter().find_map(|(holds, against)| (!holds).then_some(against))
 }
 
@@ -171,6 +182,8 @@ fn lse_head(p: &Prepared<'_>, [batch, head, row]: [i64; 3]) -> Option<u32> {
     let end = bytes.checked_mul(heads)?.checked_mul(p.batches as i64)?;
     (is_dense && follows && head >= p.q_rows as i64 && end < ROWS_END).then(|| u32::try_from(bytes).ok()).flatten()
 }
+
+pub(super) mod backward;
 
 #[cfg(test)]
 mod tests;

@@ -2,14 +2,14 @@
 
 use bytemuck::{Pod, Zeroable};
 use rocfire_hal::profile::{Category, Work};
-use rocfire_hal::{Buffer, DType, Source, Stream, Tensor, View, ViewMut};
+use rocfire_hal::{Buffer, DType, Device, Function, Source, Stream, Tensor, View, ViewMut};
 
 use super::attention::{OutputOf, check_output, disjoint_from_inputs, line_strides};
 use super::choice::{self, Gradients};
 use super::problem::{Prepared, Problem, readable, strides};
 use super::tile::Tile;
 use super::work::Each;
-use super::{AttentionInputs, AttentionParams};
+use super::{AttentionInputs, AttentionParams, aiter};
 use crate::Result;
 use crate::family::{self, GRID_YZ_MAX, KernelLaunch, Sources, c_type, shape, sum_dtype};
 
@@ -38,7 +38,10 @@ pub struct AttentionSaved<'a> {
 /// Those of the forward.
 /// # Numerics
 /// As the forward: weights are computed again from `lse`, in f32 (f64 for f64). Every element is summed by one workgroup in a
-/// fixed order, over the heads that share keys first to last: the same bits on every run.
+/// fixed order, over the heads that share keys first to last: the same bits on every run. AITER's kernels, where they are installed and
+/// `aiter/backward.rs` says so, which it does with `ROCFIRE_DETERMINISTIC=0` only, add gradients of queries by float atomics, other last
+/// bits each time, and round gradients of keys and values to the inputs' type for each head of queries before heads that share them are
+/// added.
 /// # Errors
 /// As the forward.
 pub fn attention_backward(
@@ -126,7 +129,7 @@ pub fn attention_backward_sinks(
 }
 
 /// The forward's inputs prepared again, what it left checked against them.
-fn prepare<'a>(
+pub(super) fn prepare<'a>(
     stream: &Stream,
     inputs: &AttentionInputs<'a>,
     saved: &AttentionSaved<'_>,
@@ -168,6 +171,9 @@ impl Backward<'_> {
         if rows > 0 {
             self.delta(&delta, rows)?;
         }
+        if let Some((call, kernel)) = self.theirs(&device) {
+            return call.launch(self.stream, &kernel, &delta);
+        }
         let depths = [Prepared::padded(p.depth), Prepared::padded(p.value_depth)];
         let (dtype, extra, rows) = (self.out.dtype(), p.extra(), [p.q_rows, p.k_rows]);
         let gradients = Gradients { dtype, depths, extra, rows };
@@ -188,6 +194,14 @@ impl Backward<'_> {
             }
         }
         Ok(())
+    }
+
+    /// AITER's kernel and its call, where it goes first and is there.
+    fn theirs(&self, device: &Device) -> Option<(aiter::backward::Call<'_>, Function)> {
+        let views = aiter::backward::Views { dout: self.dout, lse: self.lse, gradients: [self.dq, self.dk, self.dv] };
+        let call = aiter::backward::Call::of(device, self.prepared, views).ok()?;
+        let kernel = call.kernel(device)?;
+        Some((call, kernel))
     }
 
     fn delta(&self, delta: &Tensor, rows: usize) -> Result<()> {

@@ -2,13 +2,39 @@
 
 use std::fmt::Write;
 
-use rocfire_hal::{Device, View};
+use rocfire_hal::{Device, Function, View};
 
 use super::attention::choice;
+use super::attention_backward::prepare;
+use super::choice::{Gradients, decide};
 use super::problem::{Prepared, readable};
-use super::{AttentionInputs, AttentionParams, aiter, plain};
+use super::{AttentionInputs, AttentionParams, AttentionSaved, aiter, plain};
 use crate::Result;
 use crate::attached::Attached;
+
+/// A call's shape and the device, in words.
+fn title(what: &str, device: &Device, p: &Prepared<'_>) -> String {
+    let (dtype, causal) = (p.inputs.q.dtype(), if p.problem.right == 0 { " causal" } else { "" });
+    let (batches, heads, kv_heads) = (p.batches, p.heads, p.heads / p.group);
+    format!(
+        "{what} {dtype} {batches}x{heads}/{kv_heads}x{}x{}, heads of {}/{}{causal} on {}, {} compute units\n",
+        p.q_rows,
+        p.k_rows,
+        p.depth,
+        p.value_depth,
+        device.arch(),
+        device.info().compute_units
+    )
+}
+
+/// What becomes of a call by AITER's kernels: against it, or the kernel where the device has it, and why that goes first.
+fn theirs(device: &Device, call: Result<Option<Function>, &'static str>, why: &str) -> String {
+    match call {
+        Err(against) => format!("not for this: {against}"),
+        Ok(Some(kernel)) => format!("{}, which goes first: {why}", kernel.name()),
+        Ok(None) => format!("would go first, but {}", Attached::of(device).aiter(device).absence(device)),
+    }
+}
 
 /// Which kernel [`attention`](super::attention()) takes for these inputs on a device, and why. Computes nothing; on a
 /// device that runs nothing it says what one of that architecture would be given.
@@ -23,26 +49,11 @@ pub fn explain(
     lse: Option<View<'_>>,
 ) -> Result<String> {
     let p = Prepared::new("attention", device.stream(), inputs, params)?;
-    let (info, dtype) = (device.arch().info(), inputs.q.dtype());
-    let (batches, heads, kv_heads) = (p.batches, p.heads, p.heads / p.group);
-    let (units, causal) = (device.info().compute_units, if p.problem.right == 0 { " causal" } else { "" });
-    let mut text = format!(
-        "attention {dtype} {batches}x{heads}/{kv_heads}x{}x{}, heads of {}/{}{causal} on {}, {units} compute units\n",
-        p.q_rows,
-        p.k_rows,
-        p.depth,
-        p.value_depth,
-        device.arch()
-    );
+    let info = device.arch().info();
+    let mut text = title("attention", device, &p);
     let is_plain = lse.is_none() && plain::is_taken(info, &p, params);
     let call = if readable(&out) { aiter::Call::of(&p, &out, lse) } else { Err("the result lies in no whole vectors") };
-    let theirs = match &call {
-        Err(against) => format!("not for this: {against}"),
-        Ok(call) => match call.kernel(device) {
-            Some(kernel) => format!("{}, which goes first: {}", kernel.name(), aiter::WHY),
-            None => format!("would go first, but {}", Attached::of(device).aiter(device).absence(device)),
-        },
-    };
+    let theirs = theirs(device, call.map(|call| call.kernel(device)), aiter::WHY);
     writeln!(text, "  AITER       {theirs}").expect("a string takes text");
     if is_plain {
         text += "  ours        by multiply-add: f32 with heads of 32 or 64 and at most a bias";
@@ -62,13 +73,49 @@ pub fn explain(
     let [tiles, of_heads] = choice.grid;
     write!(
         text,
-        "  ours        tiles of {} queries by {} keys; {product}\n  workgroups  {} = {tiles} x {of_heads} x {batches}; {slices}",
+        "  ours        tiles of {} queries by {} keys; {product}\n  workgroups  {} = {tiles} x {of_heads} x {}; {slices}",
         tile.resident_rows(),
         tile.streamed,
-        tiles * of_heads * batches * choice.slices.map_or(1, |slices| slices.count),
+        tiles * of_heads * p.batches * choice.slices.map_or(1, |slices| slices.count),
+        p.batches,
     )
     .expect("a string takes text");
     Ok(text)
+}
+
+/// Which kernels [`attention_backward`](super::attention_backward()) takes for these inputs on a device, and why. As [`explain`].
+///
+/// # Errors
+/// As [`attention_backward`](super::attention_backward()), of its inputs, parameters and what the forward left.
+pub fn explain_backward(
+    device: &Device,
+    inputs: &AttentionInputs<'_>,
+    saved: &AttentionSaved<'_>,
+    params: &AttentionParams,
+    gradients: [View<'_>; 3],
+) -> Result<String> {
+    let p = prepare(device.stream(), inputs, saved, params)?;
+    let (info, dtype) = (device.arch().info(), inputs.q.dtype());
+    let views = aiter::backward::Views { dout: saved.dout, lse: saved.lse, gradients };
+    let is_readable = [saved.dout].iter().chain(&gradients).all(readable);
+    let call = match is_readable {
+        true => aiter::backward::Call::of(device, &p, views),
+        false => Err("a gradient lies in no whole vectors"),
+    };
+    let theirs = theirs(device, call.map(|call| call.kernel(device)), aiter::backward::WHY);
+    let depths = [Prepared::padded(p.depth), Prepared::padded(p.value_depth)];
+    let of = Gradients { dtype, depths, extra: p.extra(), rows: [p.q_rows, p.k_rows] };
+    let chosen = decide(info, device.config().matrix, &of);
+    let keys = match chosen.keys.iter().flatten().count() {
+        1 => "keys and values",
+        _ => "values, then of keys,",
+    };
+    let tile = chosen.keys.iter().flatten().next().map_or(0, |key| key.tile.resident_rows());
+    Ok(format!(
+        "{}  AITER       {theirs}\n  ours        gradients of queries by tiles of {} queries, of {keys} by tiles of {tile} keys",
+        title("gradients of attention", device, &p),
+        chosen.queries.tile.resident_rows(),
+    ))
 }
 
 #[cfg(test)]
@@ -85,6 +132,34 @@ mod tests {
         let inputs = AttentionInputs { q, k, v, mask: None, bias: None, starts: None, slopes: None, sinks: None };
         let params = AttentionParams { causal, ..AttentionParams::default() };
         explain(&device, &inputs, &params, out.view(), None).unwrap()
+    }
+
+    fn words_of_gradients(config: Config, dtype: DType, rows: usize) -> String {
+        let device = Device::open(DeviceId::emulated("gfx942").unwrap(), config).unwrap();
+        let made = || Tensor::empty(&device, &[1, 2, rows, 128], dtype).unwrap();
+        let tensors: [Tensor; 8] = std::array::from_fn(|_| made());
+        let [q, k, v, out, dout, dq, dk, dv] = tensors.each_ref().map(Tensor::view);
+        let lse = Tensor::empty(&device, &[1, 2, rows], DType::F32).unwrap();
+        let inputs = AttentionInputs { q, k, v, mask: None, bias: None, starts: None, slopes: None, sinks: None };
+        let saved = AttentionSaved { out, lse: lse.view(), dout };
+        explain_backward(&device, &inputs, &saved, &AttentionParams::default(), [dq, dk, dv]).unwrap()
+    }
+
+    #[test]
+    fn says_what_is_taken_of_gradients_and_that_bits_have_to_be_let_differ() {
+        let nowhere = Config::default().with_aiter(true).with_aiter_dir("/nowhere/at/all".into());
+        let same = words_of_gradients(nowhere.clone(), DType::BF16, 640);
+        assert!(same.contains("not for this: its atomics") && same.contains("ROCFIRE_DETERMINISTIC=0"), "{same}");
+        let set = words_of_gradients(nowhere.clone().with_deterministic(true), DType::BF16, 640);
+        assert!(set.contains("not for this: its atomics"), "{set}");
+        let missing = words_of_gradients(nowhere.with_deterministic(false), DType::BF16, 640);
+        assert!(missing.contains("would go first, but") && missing.contains("/nowhere/at/all"), "{missing}");
+        assert!(
+            missing.contains("gradients of queries by tiles of") && missing.contains("of keys and values"),
+            "{missing}"
+        );
+        let few = words_of_gradients(Config::default().with_deterministic(false), DType::BF16, 100);
+        assert!(few.contains("not for this: fewer than 128 queries"), "{few}");
     }
 
     #[test]

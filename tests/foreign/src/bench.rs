@@ -208,6 +208,13 @@ impl Arguments {
         Arguments(bytemuck::bytes_of(args).to_vec())
     }
 
+    /// These bytes at the start.
+    #[must_use]
+    pub fn bytes(mut self, bytes: &[u8]) -> Arguments {
+        self.0[..bytes.len()].copy_from_slice(bytes);
+        self
+    }
+
     fn with<const N: usize>(mut self, at: usize, value: [u8; N]) -> Arguments {
         self.0[at..at + N].copy_from_slice(&value);
         self

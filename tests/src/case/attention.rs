@@ -201,6 +201,19 @@ const MANY_QUERIES: [(DType, Spec); 4] = [
     ),
 ];
 
+/// Gradients in bf16 by heads of 128 from half a tile of AITER's kernels on: more keys than a tile, and so many that a causal mask pairs
+/// tiles, queries and keys behind tiles, heads that share keys, both orders in memory; then what is not theirs: causal ones of more queries
+/// than keys, and few queries of heads that share keys.
+const GRADIENTS_OF_128: [Spec; 7] = [
+    Spec { heads: 2, kv_heads: 2, q_rows: 130, k_rows: 389, ..WIDE },
+    Spec { batches: 2, heads: 3, kv_heads: 3, q_rows: 200, k_rows: 161, rows_first: true, ..WIDE },
+    Spec { batches: 2, heads: 2, kv_heads: 2, q_rows: 257, k_rows: 389, causal: true, rows_first: true, ..WIDE },
+    Spec { heads: 4, kv_heads: 2, q_rows: 515, k_rows: 140, ..WIDE },
+    Spec { heads: 2, kv_heads: 1, q_rows: 512, k_rows: 520, causal: true, rows_first: true, ..WIDE },
+    Spec { q_rows: 150, k_rows: 140, causal: true, ..WIDE },
+    Spec { heads: 2, kv_heads: 1, q_rows: 140, k_rows: 150, ..WIDE },
+];
+
 pub fn cases() -> Vec<Case> {
     let mut cases = Vec::new();
     for (turn, spec) in SIZES.into_iter().enumerate() {
@@ -220,6 +233,7 @@ pub fn cases() -> Vec<Case> {
     }
     cases.extend(WIDE_GRADIENTS.map(|(dtype, spec)| backward(dtype, spec)));
     cases.extend(MANY_QUERIES.map(|(dtype, spec)| forward(dtype, spec)));
+    cases.extend(GRADIENTS_OF_128.map(|spec| backward(DType::BF16, spec)));
     cases
 }
 

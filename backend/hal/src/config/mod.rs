@@ -134,7 +134,8 @@ pub struct Config {
     pub precision: Precision,
     /// Whether each launch is waited for, so that a fault is an error of the launch itself.
     pub sync: bool,
-    /// Whether only kernels that promise the same bits on every run may be chosen; `None` for yes when emulated.
+    /// Whether only kernels that promise the same bits on every run may be chosen; `None` for yes when emulated, and everywhere for
+    /// none that adds floats by atomics, as `Some(false)` allows.
     pub deterministic: Option<bool>,
     /// Checks of the emulator.
     pub checks: Checks,

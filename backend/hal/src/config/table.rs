@@ -174,7 +174,7 @@ pub const SETTINGS: &[Setting] = &[
     Setting {
         name: "ROCFIRE_DETERMINISTIC",
         values: SWITCH,
-        about: "whether every run must give the same bits",
+        about: "whether every run must give the same bits; set to 0, kernels that add floats by atomics may be taken",
         parse: |config, text| switch(text).map(|on| config.deterministic = Some(on)),
         show: |config| config.deterministic.map_or_else(|| "1 when emulated, else 0".to_owned(), show_switch),
     },

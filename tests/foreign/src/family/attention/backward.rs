@@ -1,7 +1,10 @@
 //! `bwd_hd{64,128,192,192_hd128}_{bf16,fp16}[_causal[_br]][_swa]_{a16,a32}…`: gradients of attention. AMD's host prepares the row
-//! sums of gradient times output; gradients of keys and values are by head of the queries.
+//! sums of gradient times output; gradients of keys and values are by head of the queries. What those that take any lengths are given is
+//! what `attention_backward` of `rocfire-kernels` gives them.
 
 use std::path::Path;
+
+use rocfire_kernels::aiter::{BACKWARD_BLOCK, Backward, BackwardForm, Lines};
 
 use super::{Forward, Mask, Shape, Tensor};
 use crate::bench::{Arguments, Bench, Unrun};
@@ -218,31 +221,31 @@ impl Gradients {
     }
 }
 
-/// The strides in bytes of packed tensors of this shape.
-struct Strides {
-    /// Head, sequence, row.
-    q: [usize; 3],
-    k: [usize; 3],
-    v: [usize; 3],
-    gradient: [usize; 3],
-    dk: [usize; 3],
-    dv: [usize; 3],
+/// Where the rows of packed tensors of this shape lie.
+struct Placed {
+    q: Lines,
+    k: Lines,
+    v: Lines,
+    gradient: Lines,
+    dk: Lines,
+    dv: Lines,
     row_sums: usize,
 }
 
-impl Strides {
-    fn of(shape: &Shape) -> Strides {
+impl Placed {
+    fn of(shape: &Shape) -> Placed {
         let (queries, keys) = (shape.longest_queries(), shape.longest_keys());
-        let strides = |rows: usize, heads: usize, width: usize| {
-            [BYTES * width, BYTES * rows * heads * width, BYTES * heads * width]
+        let lines = |rows: usize, heads: usize, width: usize| {
+            let [head, batch, row] = [width, rows * heads * width, heads * width].map(|count| (BYTES * count) as u32);
+            Lines { batch, head, row }
         };
-        Strides {
-            q: strides(queries, shape.heads, shape.d),
-            k: strides(keys, shape.kv_heads, shape.d),
-            v: strides(keys, shape.kv_heads, shape.dv),
-            gradient: strides(queries, shape.heads, shape.dv),
-            dk: strides(keys, shape.heads, shape.d),
-            dv: strides(keys, shape.heads, shape.dv),
+        Placed {
+            q: lines(queries, shape.heads, shape.d),
+            k: lines(keys, shape.kv_heads, shape.d),
+            v: lines(keys, shape.kv_heads, shape.dv),
+            gradient: lines(queries, shape.heads, shape.dv),
+            dk: lines(keys, shape.heads, shape.d),
+            dv: lines(keys, shape.heads, shape.dv),
             row_sums: 4 * if shape.is_packed { shape.queries() } else { queries },
         }
     }
@@ -256,64 +259,87 @@ struct Addresses {
     starts: [u64; 2],
 }
 
+/// The call of the kernels that operators launch, too.
+fn backward(kind: Kind, shape: &Shape, at: &Addresses, form: BackwardForm) -> Backward {
+    let placed = Placed::of(shape);
+    let [dq, dk, dv, q, k, v, dout, lse, delta] = at.tensors;
+    let queries = shape.longest_queries();
+    Backward {
+        form,
+        tile: kind.tile as u32,
+        dq,
+        dk,
+        dv,
+        q,
+        k,
+        v,
+        dout,
+        lse,
+        delta,
+        starts: at.starts,
+        q_lines: placed.q,
+        k_lines: placed.k,
+        v_lines: placed.v,
+        dout_lines: placed.gradient,
+        dk_lines: placed.dk,
+        dv_lines: placed.dv,
+        lse_head: placed.row_sums as u32,
+        heads: shape.heads as u32,
+        group: (shape.heads / shape.kv_heads) as u32,
+        rows: [queries as u32, shape.longest_keys() as u32],
+        rows_of_sums: kind.rows_of_sums(queries) as u32,
+        depths: [shape.d as u32, shape.dv as u32],
+        scale: shape.scale() as f32,
+        causal: matches!(kind.mask, Mask::TopLeft | Mask::BottomRight),
+    }
+}
+
 fn arguments(kind: Kind, shape: &Shape, at: &Addresses, declared: usize) -> Arguments {
-    let slot = if matches!(kind.layout, Layout::Whole | Layout::Own) { 16 } else { 8 };
+    match kind.layout {
+        Layout::Padded => {
+            let args = backward(kind, shape, at, BackwardForm::Short).args();
+            let Mask::Window { left, right } = shape.mask else { return Arguments::new(declared).bytes(args.bytes()) };
+            let (queries, keys) = (shape.longest_queries(), shape.longest_keys());
+            Arguments::new(declared).bytes(args.bytes()).words(&[
+                (272, (1 + right + keys).wrapping_sub(queries)),
+                (280, (1 + left + queries).wrapping_sub(keys)),
+            ])
+        }
+        Layout::Own => Arguments::new(declared).bytes(backward(kind, shape, at, BackwardForm::Long).args().bytes()),
+        Layout::Whole | Layout::Packed => others(kind, shape, at, declared),
+    }
+}
+
+/// The arguments of kernels that no operator launches.
+fn others(kind: Kind, shape: &Shape, at: &Addresses, declared: usize) -> Arguments {
+    let slot = if kind.layout == Layout::Whole { 16 } else { 8 };
     let pointers: Vec<(usize, u64)> = at.tensors.iter().enumerate().map(|(i, &address)| (slot * i, address)).collect();
     let arguments = Arguments::new(declared).pointers(&pointers);
-    let (queries, keys) = (shape.longest_queries(), shape.longest_keys());
-    let (strides, ratio) = (Strides::of(shape), shape.heads / shape.kv_heads);
+    let (placed, ratio) = (Placed::of(shape), shape.heads / shape.kv_heads);
     let (scale, log2e) = (shape.scale() as f32, std::f32::consts::LOG2_E);
-    // Three strides at the same distance from each other.
-    let three = |at: usize, step: usize, of: [usize; 3]| [(at, of[0]), (at + step, of[1]), (at + 2 * step, of[2])];
-    match kind.layout {
-        Layout::Whole => arguments
+    let number = |word: u32| word as usize;
+    // Three strides, 16 bytes from each other.
+    let three = |at: usize, of: Lines| [(at, number(of.head)), (at + 16, number(of.batch)), (at + 32, number(of.row))];
+    if kind.layout == Layout::Whole {
+        return arguments
             .float(144, scale)
             .float(160, log2e)
-            .words(&[(176, queries), (192, kind.tile * strides.k[2])])
-            .words(&three(208, 16, strides.q))
+            .words(&[(176, shape.longest_queries()), (192, kind.tile * number(placed.k.row))])
+            .words(&three(208, placed.q))
             .words(&[(256, ratio)])
-            .words(&three(272, 16, strides.k))
-            .words(&[(320, strides.dk[2]), (336, shape.d)]),
-        Layout::Padded => {
-            let all = [strides.q, strides.k, strides.v, strides.gradient, strides.dk, strides.dv];
-            let words = [(88, ratio), (96, queries), (104, keys), (112, shape.d), (120, shape.heads)];
-            let start = arguments.float(72, scale).float(80, log2e).words(&words);
-            let start = all.iter().enumerate().fold(start, |words, (i, of)| words.words(&three(128 + 24 * i, 8, *of)));
-            match shape.mask {
-                Mask::Window { left, right } => start.words(&[
-                    (272, (1 + right + keys).wrapping_sub(queries)),
-                    (280, (1 + left + queries).wrapping_sub(keys)),
-                ]),
-                _ => start,
-            }
-        }
-        Layout::Packed => {
-            let all = [strides.q, strides.k, strides.v, strides.gradient, strides.dk, strides.dv];
-            let start = arguments
-                .pointers(&[(72, at.starts[0]), (80, at.starts[1]), (88, at.starts[0]), (96, at.starts[1])])
-                .float(104, scale)
-                .float(112, log2e)
-                .words(&[(120, ratio), (128, strides.row_sums), (136, shape.keys()), (240, shape.d)]);
-            let two = |words: Arguments, (i, of): (usize, &[usize; 3])| {
-                words.words(&[(144 + 16 * i, of[0]), (152 + 16 * i, of[2])])
-            };
-            all.iter().enumerate().fold(start, two)
-        }
-        Layout::Own => arguments
-            .float(144, scale)
-            .float(160, log2e)
-            .words(&[(176, queries), (192, kind.tile * strides.k[2])])
-            .words(&three(208, 16, strides.q))
-            .words(&[(256, ratio)])
-            .words(&three(272, 16, strides.k))
-            .words(&[(320, strides.dk[2]), (336, keys), (352, shape.d), (368, shape.dv), (384, shape.heads)])
-            .words(&three(400, 16, strides.v))
-            .words(&three(448, 16, strides.gradient))
-            .words(&[(496, strides.dk[0]), (512, strides.dk[1])])
-            .words(&three(528, 16, strides.dv))
-            .words(&[(576, strides.row_sums), (656, kind.rows_of_sums(queries))])
-            .pointers(&[(592, at.starts[0]), (608, at.starts[1]), (624, at.starts[0]), (640, at.starts[1])]),
+            .words(&three(272, placed.k))
+            .words(&[(320, number(placed.dk.row)), (336, shape.d)]);
     }
+    let all = [placed.q, placed.k, placed.v, placed.gradient, placed.dk, placed.dv];
+    let start = arguments
+        .pointers(&[(72, at.starts[0]), (80, at.starts[1]), (88, at.starts[0]), (96, at.starts[1])])
+        .float(104, scale)
+        .float(112, log2e)
+        .words(&[(120, ratio), (128, placed.row_sums), (136, shape.keys()), (240, shape.d)]);
+    let two = |words: Arguments, (i, of): (usize, &Lines)| {
+        words.words(&[(144 + 16 * i, number(of.head)), (152 + 16 * i, number(of.row))])
+    };
+    all.iter().enumerate().fold(start, two)
 }
 
 fn run(bench: &Bench, kind: Kind, shape: &Shape, path: &Path) -> Result<f64, Unrun> {
@@ -344,10 +370,10 @@ fn run(bench: &Bench, kind: Kind, shape: &Shape, path: &Path) -> Result<f64, Unr
         bench.upload(&with_room(&inputs.row_sums))?,
     ];
     let starts = [bench.upload(&shape.starts(false))?, bench.upload(&shape.starts(true))?];
-    let tiles = shape.longest_keys().div_ceil(kind.tile);
-    let tiles = if matches!(kind.mask, Mask::TopLeft | Mask::BottomRight) { tiles.div_ceil(2) } else { tiles };
-    let arguments = arguments(kind, shape, &Addresses { tensors, starts }, bench.argument_bytes());
-    bench.launch([tiles, shape.heads, shape.sequences.len()], 256, &arguments)?;
+    let at = Addresses { tensors, starts };
+    let tiles = backward(kind, shape, &at, BackwardForm::Short).tiles() as usize;
+    let arguments = arguments(kind, shape, &at, bench.argument_bytes());
+    bench.launch([tiles, shape.heads, shape.sequences.len()], BACKWARD_BLOCK, &arguments)?;
     let reference = Gradients::of(shape, &inputs);
     let halves = |address, count| bench.download::<u16>(address, count).map(|bits| kind.format.values(&bits));
     let found_dq = match kind.sums_in_f32 {
