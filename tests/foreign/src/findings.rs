@@ -94,6 +94,15 @@ pub static FINDINGS: &[Finding] = &[
                `lgkmcnt(8)` leaves under way, and the counter has four bits; that is right if a full counter holds up the wave.",
     },
     Finding {
+        title: "fmha backward, causal on gfx950: the second tile of keys overwrites LDS that other waves may still read",
+        objects: &[("attention backward", "gfx950*bwd_hd128*_causal", "/389")],
+        expected: Expected::Timing,
+        text: "With a causal mask a workgroup has a tile of 256 keys from the front and then one from the back. The gradients of \
+               the first go through LDS on their way to memory; then each wave writes zeros over all of its part of LDS for the second, \
+               with no barrier between: right as long as the waves run at about the same speed. With up to 256 keys there is \
+               no second tile, and the kernels are right under every schedule.",
+    },
+    Finding {
         title: "mla: fp8 decoding relies on timing",
         objects: &[
             ("latent attention", "gfx942*a8w8_qh16", ""),

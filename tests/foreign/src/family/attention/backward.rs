@@ -101,13 +101,17 @@ impl Kind {
         let less = if self.pads_heads { 24 } else { 0 };
         match self.layout {
             Layout::Whole => vec![whole, self.shape(&[(2 * self.tile, 2 * self.tile); 2], [1, 1], less)],
-            _ if self.is_packed => vec![whole, self.shape(&[(67, 70), (130, 141), (33, 210)], [4, 2], less)],
+            _ if self.is_packed => {
+                let tiles = self.shape(&[(290, 389), (33, 210)], [2, 1], 0);
+                vec![whole, self.shape(&[(67, 70), (130, 141), (33, 210)], [4, 2], less), tiles]
+            }
             _ => {
                 let mut shapes = vec![whole, self.shape(&[(97, 131); 2], [4, 2], less)];
                 // With a window they read past the sums of the last rows, and pass on what is no number there.
-                if matches!(self.mask, Mask::Window { .. }) {
-                    shapes.push(Shape { room: 64, ..shapes[1].clone() });
-                }
+                shapes.push(match self.mask {
+                    Mask::Window { .. } => Shape { room: 64, ..shapes[1].clone() },
+                    _ => self.shape(&[(257, 389)], [2, 1], 0),
+                });
                 shapes
             }
         }
