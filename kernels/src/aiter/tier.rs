@@ -33,10 +33,11 @@ impl Tier {
         Tier { folder, kernels }
     }
 
-    /// Why it has no kernel for what there is one for on some card.
-    pub fn absence(&self, device: &Device) -> String {
-        if objects::of(device).next().is_none() {
-            return format!("there is none for {} of {} units", device.arch(), device.info().compute_units);
+    /// Why it has no kernel for a role that there is one for on some card.
+    pub fn absence(&self, device: &Device, role: Role) -> String {
+        if !objects::of(device).any(|object| object.role == role) {
+            let (arch, units) = (device.arch(), device.info().compute_units);
+            return format!("none is known to be right for {arch} of {units} units");
         }
         match (&self.folder, self.kernels.is_empty()) {
             (_, true) => "ROCFIRE_AITER=0 or what it comes to on this device leaves it out".to_owned(),

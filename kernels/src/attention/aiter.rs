@@ -84,10 +84,14 @@ impl<'a> Call<'a> {
         Ok(Call { prepared: p, forward, out: out.buffer(), lse: lse.as_ref().map(View::buffer) })
     }
 
+    /// What its kernel is listed for.
+    pub fn role(&self) -> Role {
+        if self.forward.causal { Role::AttentionCausal } else { Role::Attention }
+    }
+
     /// The kernel, if the device has it.
     pub fn kernel(&self, device: &Device) -> Option<Function> {
-        let role = if self.forward.causal { Role::AttentionCausal } else { Role::Attention };
-        Attached::of(device).aiter(device).kernel(device, role, size_of::<ForwardArgs>())
+        Attached::of(device).aiter(device).kernel(device, self.role(), size_of::<ForwardArgs>())
     }
 
     /// Launches it.

@@ -10,6 +10,7 @@ use super::choice::{Gradients, decide};
 use super::problem::{Prepared, readable};
 use super::{AttentionInputs, AttentionParams, AttentionSaved, aiter, plain};
 use crate::Result;
+use crate::aiter::Role;
 use crate::attached::Attached;
 
 /// A call's shape and the device, in words.
@@ -28,11 +29,11 @@ fn title(what: &str, device: &Device, p: &Prepared<'_>) -> String {
 }
 
 /// What becomes of a call by AITER's kernels: against it, or the kernel where the device has it, and why that goes first.
-fn theirs(device: &Device, call: Result<Option<Function>, &'static str>, why: &str) -> String {
+fn theirs(device: &Device, call: Result<(Role, Option<Function>), &'static str>, why: &str) -> String {
     match call {
         Err(against) => format!("not for this: {against}"),
-        Ok(Some(kernel)) => format!("{}, which goes first: {why}", kernel.name()),
-        Ok(None) => format!("would go first, but {}", Attached::of(device).aiter(device).absence(device)),
+        Ok((_, Some(kernel))) => format!("{}, which goes first: {why}", kernel.name()),
+        Ok((role, None)) => format!("would go first, but {}", Attached::of(device).aiter(device).absence(device, role)),
     }
 }
 
@@ -53,7 +54,7 @@ pub fn explain(
     let mut text = title("attention", device, &p);
     let is_plain = lse.is_none() && plain::is_taken(info, &p, params);
     let call = if readable(&out) { aiter::Call::of(&p, &out, lse) } else { Err("the result lies in no whole vectors") };
-    let theirs = theirs(device, call.map(|call| call.kernel(device)), aiter::WHY);
+    let theirs = theirs(device, call.map(|call| (call.role(), call.kernel(device))), aiter::WHY);
     writeln!(text, "  AITER       {theirs}").expect("a string takes text");
     if is_plain {
         text += "  ours        by multiply-add: f32 with heads of 32 or 64 and at most a bias";
@@ -102,7 +103,7 @@ pub fn explain_backward(
         true => aiter::backward::Call::of(device, &p, views),
         false => Err("a gradient lies in no whole vectors"),
     };
-    let theirs = theirs(device, call.map(|call| call.kernel(device)), aiter::backward::WHY);
+    let theirs = theirs(device, call.map(|call| (call.role(), call.kernel(device))), aiter::backward::WHY);
     let depths = [Prepared::padded(p.depth), Prepared::padded(p.value_depth)];
     let of = Gradients { dtype, depths, extra: p.extra(), rows: [p.q_rows, p.k_rows] };
     let chosen = decide(info, device.config().matrix, &of);
@@ -135,14 +136,19 @@ mod tests {
     }
 
     fn words_of_gradients(config: Config, dtype: DType, rows: usize) -> String {
-        let device = Device::open(DeviceId::emulated("gfx942").unwrap(), config).unwrap();
+        words_of_gradients_on("gfx942", config, dtype, rows, false)
+    }
+
+    fn words_of_gradients_on(card: &str, config: Config, dtype: DType, rows: usize, causal: bool) -> String {
+        let device = Device::open(DeviceId::emulated(card).unwrap(), config).unwrap();
         let made = || Tensor::empty(&device, &[1, 2, rows, 128], dtype).unwrap();
         let tensors: [Tensor; 8] = std::array::from_fn(|_| made());
         let [q, k, v, out, dout, dq, dk, dv] = tensors.each_ref().map(Tensor::view);
         let lse = Tensor::empty(&device, &[1, 2, rows], DType::F32).unwrap();
         let inputs = AttentionInputs { q, k, v, mask: None, bias: None, starts: None, slopes: None, sinks: None };
         let saved = AttentionSaved { out, lse: lse.view(), dout };
-        explain_backward(&device, &inputs, &saved, &AttentionParams::default(), [dq, dk, dv]).unwrap()
+        let params = AttentionParams { causal, ..AttentionParams::default() };
+        explain_backward(&device, &inputs, &saved, &params, [dq, dk, dv]).unwrap()
     }
 
     #[test]
@@ -158,6 +164,9 @@ mod tests {
             missing.contains("gradients of queries by tiles of") && missing.contains("of keys and values"),
             "{missing}"
         );
+        let config = Config::default().with_aiter(true).with_deterministic(false);
+        let racing = words_of_gradients_on("gfx950", config, DType::BF16, 640, true);
+        assert!(racing.contains("would go first, but none is known to be right for gfx950 of"), "{racing}");
         let few = words_of_gradients(Config::default().with_deterministic(false), DType::BF16, 100);
         assert!(few.contains("not for this: fewer than 128 queries"), "{few}");
     }

@@ -117,10 +117,14 @@ impl<'a> Call<'a> {
         Ok(Call { prepared: p, views, backward })
     }
 
+    /// What its kernel is listed for.
+    pub fn role(&self) -> Role {
+        if self.backward.causal { Role::GradientsCausal } else { Role::Gradients }
+    }
+
     /// The kernel, if the device has it.
     pub fn kernel(&self, device: &Device) -> Option<Function> {
-        let role = if self.backward.causal { Role::GradientsCausal } else { Role::Gradients };
-        Attached::of(device).aiter(device).kernel(device, role, self.backward.form.args_bytes())
+        Attached::of(device).aiter(device).kernel(device, self.role(), self.backward.form.args_bytes())
     }
 
     /// Launches it, and what rounds its sums. `delta`: the sums of gradient times result, rows behind rows.
