@@ -16,16 +16,19 @@ pub(crate) enum Role {
     Attention,
     /// The same where the last query sees all keys, and each before it one less.
     AttentionCausal,
+    /// Attention of one query of each sequence over a cache on pages: bf16, heads of 128, eight of queries for each of keys.
+    PagedDecode,
 }
 
 impl Role {
-    const ALL: [Role; 2] = [Role::Attention, Role::AttentionCausal];
+    const ALL: [Role; 3] = [Role::Attention, Role::AttentionCausal, Role::PagedDecode];
 
     /// Its name in the table.
     pub fn name(self) -> &'static str {
         match self {
             Role::Attention => "attention",
             Role::AttentionCausal => "attention causal",
+            Role::PagedDecode => "paged decode",
         }
     }
 }
