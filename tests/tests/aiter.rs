@@ -4,44 +4,23 @@
 //! AMD's package has to be there: in `ROCFIRE_AITER_DIR`, or where `cargo verify --foreign` has put it. Without it these tests say that
 //! they were skipped.
 
-use std::collections::BTreeSet;
-use std::path::{Path, PathBuf};
+mod tier;
 
-use rocfire_hal::{Config, DType, Device, DeviceId, Tensor};
-use rocfire_kernels::aiter::AITER;
+use std::collections::BTreeSet;
+use std::path::Path;
+
+use rocfire_hal::{Config, DType, Device, Tensor};
 use rocfire_kernels::attention::{AttentionInputs, AttentionParams, attention};
 use rocfire_tests::case;
+
+use tier::{floats, is_theirs, package, tensor};
 
 /// Cards that there are code objects for, and whether there is one for a causal mask: gfx950's waves race with more than one tile of
 /// queries.
 const CARDS: [(&str, bool); 2] = [("gfx942", true), ("gfx950", false)];
 
-/// The package, if it is there.
-fn package(test: &str) -> Option<PathBuf> {
-    let named = std::env::var_os("ROCFIRE_AITER_DIR").map(PathBuf::from);
-    let folder = named.unwrap_or_else(|| {
-        let downloads = std::env::var_os("ROCFIRE_FOREIGN").map(PathBuf::from);
-        let downloads = downloads.unwrap_or_else(|| Config::from_env().unwrap().cache_dir.join("foreign"));
-        downloads.join(AITER.hash)
-    });
-    if !folder.is_dir() {
-        println!("skipped {test}: {} is missing; `cargo verify --foreign` downloads it", folder.display());
-        return None;
-    }
-    Some(folder)
-}
-
 fn device(card: &str, folder: &Path, is_on: bool) -> Device {
-    let config = Config::from_env().unwrap().with_aiter(is_on).with_aiter_dir(folder.to_owned());
-    Device::open(DeviceId::emulated(card).unwrap(), config).unwrap()
-}
-
-/// Whether a launch of AMD's kernels is among those that `work` does.
-fn is_theirs(device: &Device, work: impl FnOnce()) -> bool {
-    device.start_profile().unwrap();
-    work();
-    let timeline = device.take_profile().unwrap().unwrap();
-    timeline.launches.iter().any(|launch| launch.kernel.contains("aiter"))
+    tier::device(card, folder, Config::from_env().unwrap().with_aiter(is_on))
 }
 
 /// Every case of bf16 is right; theirs are those of heads of 128 from 128 queries on, causal ones if there are as many keys.
@@ -83,18 +62,6 @@ fn attention_is_ours_where_theirs_is_switched_off() {
     assert!(!is_theirs(&device, || {
         case.check(&device).unwrap();
     }));
-}
-
-/// bf16 of these values.
-fn tensor(device: &Device, shape: &[usize], value: impl Fn(usize) -> f32) -> Tensor {
-    let bytes: Vec<u8> =
-        (0..shape.iter().product::<usize>()).flat_map(|at| half::bf16::from_f32(value(at)).to_le_bytes()).collect();
-    Tensor::from_bytes(device, shape, DType::BF16, &bytes).unwrap()
-}
-
-fn floats(tensor: &Tensor) -> Vec<f32> {
-    let bytes = tensor.to_bytes().unwrap();
-    bytes.chunks_exact(2).map(|bytes| half::bf16::from_le_bytes([bytes[0], bytes[1]]).to_f32()).collect()
 }
 
 /// The result with logarithms of sums is that without; rows behind one another with room between are those without; what is behind the
