@@ -4,58 +4,29 @@
 //! AMD's package has to be there: in `ROCFIRE_AITER_DIR`, or where `cargo verify --foreign` has put it. Without it these tests say that
 //! they were skipped.
 
-use std::collections::BTreeSet;
-use std::path::{Path, PathBuf};
+mod tier;
 
-use rocfire_hal::{Config, DType, Device, DeviceId, Tensor};
-use rocfire_kernels::aiter::{AITER, report};
+use std::collections::BTreeSet;
+use std::path::Path;
+
+use rocfire_hal::{Config, DType, Device, Tensor};
+use rocfire_kernels::aiter::report;
 use rocfire_kernels::attention::{AttentionInputs, AttentionParams, AttentionSaved, attention, attention_backward};
 use rocfire_tests::case;
+
+use tier::{floats, is_theirs, launches, package, tensor};
 
 /// Cards that there are code objects for, and whether there is one for a causal mask: gfx950's waves race with more than one tile of
 /// queries.
 const CARDS: [(&str, bool); 2] = [("gfx942", true), ("gfx950", false)];
 
-/// The package, if it is there.
-fn package(test: &str) -> Option<PathBuf> {
-    let named = std::env::var_os("ROCFIRE_AITER_DIR").map(PathBuf::from);
-    let folder = named.unwrap_or_else(|| {
-        let downloads = std::env::var_os("ROCFIRE_FOREIGN").map(PathBuf::from);
-        let downloads = downloads.unwrap_or_else(|| Config::from_env().unwrap().cache_dir.join("foreign"));
-        downloads.join(AITER.hash)
-    });
-    if !folder.is_dir() {
-        println!("skipped {test}: {} is missing; `cargo verify --foreign` downloads it", folder.display());
-        return None;
-    }
-    Some(folder)
-}
-
 fn device(card: &str, folder: &Path, is_on: bool) -> Device {
-    opened(card, Config::from_env().unwrap().with_aiter(is_on).with_aiter_dir(folder.to_owned()))
+    tier::device(card, folder, Config::from_env().unwrap().with_aiter(is_on))
 }
 
 /// A device of a run whose bits may differ.
 fn device_of_any_bits(card: &str, folder: &Path) -> Device {
-    let config = Config::from_env().unwrap().with_aiter(true).with_aiter_dir(folder.to_owned());
-    opened(card, config.with_deterministic(false))
-}
-
-fn opened(card: &str, config: Config) -> Device {
-    Device::open(DeviceId::emulated(card).unwrap(), config).unwrap()
-}
-
-/// Whether a launch of AMD's kernels is among those that `work` does.
-fn is_theirs(device: &Device, work: impl FnOnce()) -> bool {
-    launches(device, "aiter", work)
-}
-
-/// Whether a launch of kernels of a name is.
-fn launches(device: &Device, name: &str, work: impl FnOnce()) -> bool {
-    device.start_profile().unwrap();
-    work();
-    let timeline = device.take_profile().unwrap().unwrap();
-    timeline.launches.iter().any(|launch| launch.kernel.contains(name))
+    tier::device(card, folder, Config::from_env().unwrap().with_aiter(true).with_deterministic(false))
 }
 
 /// How their kernels of gradients are called.
@@ -142,33 +113,28 @@ fn gradients_are_ours_where_nobody_says_that_bits_may_differ() {
     };
     for (card, _) in CARDS {
         assert!(!is_theirs(&device(card, &folder, true)), "{card}: nothing said of bits");
-        let config = || Config::from_env().unwrap().with_aiter_dir(folder.clone());
-        assert!(!is_theirs(&opened(card, config().with_aiter(true).with_deterministic(true))), "{card}: the same bits");
-        assert!(!is_theirs(&opened(card, config().with_aiter(false).with_deterministic(false))), "{card}: off");
+        let config = || Config::from_env().unwrap();
+        assert!(
+            !is_theirs(&tier::device(card, &folder, config().with_aiter(true).with_deterministic(true))),
+            "{card}: the same bits"
+        );
+        assert!(
+            !is_theirs(&tier::device(card, &folder, config().with_aiter(false).with_deterministic(false))),
+            "{card}: off"
+        );
         assert!(is_theirs(&device_of_any_bits(card, &folder)), "{card}: this test is of nothing without them");
         let damaged = tempfile::tempdir().unwrap();
-        for (path, ..) in &report(&config()).objects {
+        for (path, ..) in &report(&config().with_aiter_dir(folder.clone())).objects {
             let copy = damaged.path().join(path);
             std::fs::create_dir_all(copy.parent().unwrap()).unwrap();
-            let mut bytes = std::fs::read(report(&config()).folder.unwrap().join(path)).unwrap();
+            let mut bytes =
+                std::fs::read(report(&config().with_aiter_dir(folder.clone())).folder.unwrap().join(path)).unwrap();
             let middle = bytes.len() / 2;
             bytes[middle] ^= 1;
             std::fs::write(copy, bytes).unwrap();
         }
         assert!(!is_theirs(&device_of_any_bits(card, damaged.path())), "{card}: damaged files");
     }
-}
-
-/// bf16 of these values.
-fn tensor(device: &Device, shape: &[usize], value: impl Fn(usize) -> f32) -> Tensor {
-    let bytes: Vec<u8> =
-        (0..shape.iter().product::<usize>()).flat_map(|at| half::bf16::from_f32(value(at)).to_le_bytes()).collect();
-    Tensor::from_bytes(device, shape, DType::BF16, &bytes).unwrap()
-}
-
-fn floats(tensor: &Tensor) -> Vec<f32> {
-    let bytes = tensor.to_bytes().unwrap();
-    bytes.chunks_exact(2).map(|bytes| half::bf16::from_le_bytes([bytes[0], bytes[1]]).to_f32()).collect()
 }
 
 /// The result with logarithms of sums is that without; rows behind one another with room between are those without; what is behind the

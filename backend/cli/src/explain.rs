@@ -5,7 +5,8 @@ use std::process::Command;
 
 use rocfire_arch::{Arch, Vendor};
 use rocfire_hal::{Config, DType, Device, DeviceId, Tensor};
-use rocfire_kernels::attention::{self, AttentionInputs, AttentionParams, AttentionSaved};
+use rocfire_kernels::attention::{self, AttentionInputs, AttentionParams, AttentionSaved, PagedInputs, PagedParams};
+use rocfire_kernels::cache::{Cache, CacheLayout, Pages};
 use rocfire_kernels::gemm;
 use rocfire_kernels::quant::{Format, Granularity, MxRounding, explain_scaled};
 use rocfire_kernels::tuning::{Codes, Lies, Row, Shape, known_rows};
@@ -71,6 +72,26 @@ enum Operator {
         #[arg(long, default_value = rocfire_arch::DEFAULT_EMULATED)]
         arch: String,
     },
+    /// Attention of one query of each sequence over a cache on pages.
+    Decode {
+        sequences: usize,
+        heads: usize,
+        kv_heads: usize,
+        /// At least the keys of the longest sequence.
+        keys: usize,
+        depth: usize,
+        /// Element type: f32, f16 or bf16.
+        dtype: String,
+        /// How the cache lies: nhd, hnd, packed or packedboth (AITER's "shuffled").
+        #[arg(long, default_value = "nhd")]
+        layout: String,
+        /// Keys of a page.
+        #[arg(long, default_value_t = 16)]
+        page: usize,
+        /// The architecture.
+        #[arg(long, default_value = rocfire_arch::DEFAULT_EMULATED)]
+        arch: String,
+    },
     /// The plans of a training step: what was fused, what was not, and why. `rocfire_burn::explain()` says it of your own program.
     Plan {
         /// mlp, cnn or transformer, as in `examples/training_steps`.
@@ -95,6 +116,10 @@ pub fn run(arguments: &Arguments) -> Result<(), Box<dyn std::error::Error>> {
             let kv_heads = kv_heads.unwrap_or(*heads);
             let (q, k) = ([*batches, *heads, *q_rows, *depth], [*batches, kv_heads, *k_rows, *depth]);
             return attention([q, k], dtype_of(dtype)?, *causal, Arch::parse(arch)?);
+        }
+        Operator::Decode { sequences, heads, kv_heads, keys, depth, dtype, layout, page, arch } => {
+            let sizes = [*sequences, *heads, *kv_heads, *keys, *depth, *page];
+            return decode(sizes, dtype_of(dtype)?, layout, Arch::parse(arch)?);
         }
         Operator::Plan { model, full } => return plan(model, *full),
     };
@@ -155,9 +180,7 @@ fn attention(
     causal: bool,
     arch: Arch,
 ) -> Result<(), Box<dyn std::error::Error>> {
-    let config = Config::from_env()?;
-    let is_on = config.aiter.unwrap_or(true);
-    let device = Device::open(DeviceId::noop(arch.name())?, config.with_aiter(is_on))?;
+    let device = gpu_of(arch)?;
     let made = |shape: [usize; 4]| Tensor::empty(&device, &shape, dtype);
     let (of_sums, rows) = (if dtype == DType::F64 { dtype } else { DType::F32 }, [q[0], q[1], q[2]]);
     let (dout, dq, dk, dv) = (made(q)?, made(q)?, made(k)?, made(k)?);
@@ -171,6 +194,37 @@ fn attention(
     let saved = AttentionSaved { out: out.view(), lse: lse.view(), dout: dout.view() };
     let gradients = [dq.view(), dk.view(), dv.view()];
     println!("{}", attention::explain_backward(&device, &inputs, &saved, &params, gradients)?);
+    Ok(())
+}
+
+/// A device that runs nothing, and is asked as a GPU of the architecture would be.
+fn gpu_of(arch: Arch) -> Result<Device, Box<dyn std::error::Error>> {
+    let config = Config::from_env()?;
+    let is_on = config.aiter.unwrap_or(true);
+    Ok(Device::open(DeviceId::noop(arch.name())?, config.with_aiter(is_on))?)
+}
+
+/// Prints what becomes of decoding, of a cache that has a page for each of the keys.
+fn decode(
+    [sequences, heads, kv_heads, keys, depth, page]: [usize; 6],
+    dtype: DType,
+    layout: &str,
+    arch: Arch,
+) -> Result<(), Box<dyn std::error::Error>> {
+    let named = |known: &CacheLayout| format!("{known:?}").to_ascii_lowercase() == layout;
+    let Some(layout) = CacheLayout::ALL.into_iter().find(named) else {
+        return Err(format!("unknown layout {layout:?}: nhd, hnd, packed or packedboth").into());
+    };
+    let device = gpu_of(arch)?;
+    let made = |shape: &[usize], dtype: DType| Tensor::empty(&device, shape, dtype);
+    let of_sequence = keys.div_ceil(page.max(1));
+    let [k, v] = layout.shapes([sequences * of_sequence, page, kv_heads, depth], dtype);
+    let (k, v) = (made(&k, dtype)?, made(&v, dtype)?);
+    let cache = Cache::new(k.view(), v.view(), layout, None)?;
+    let (lens, table) = (made(&[sequences], DType::I32)?, made(&[sequences, of_sequence], DType::I32)?);
+    let (q, out) = (made(&[sequences, heads, depth], dtype)?, made(&[sequences, heads, depth], dtype)?);
+    let inputs = PagedInputs::new(q.view(), cache, Pages::Table { pages: table.view(), lens: lens.view() }, keys);
+    println!("{}", attention::explain_paged(&device, &inputs, &PagedParams::default(), out.view(), None)?);
     Ok(())
 }
 

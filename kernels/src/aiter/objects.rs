@@ -20,10 +20,13 @@ pub(crate) enum Role {
     Gradients,
     /// Gradients of [`Role::AttentionCausal`].
     GradientsCausal,
+    /// Attention of one query of each sequence over a cache on pages: bf16, heads of 128, eight of queries for each of keys.
+    PagedDecode,
 }
 
 impl Role {
-    const ALL: [Role; 4] = [Role::Attention, Role::AttentionCausal, Role::Gradients, Role::GradientsCausal];
+    const ALL: [Role; 5] =
+        [Role::Attention, Role::AttentionCausal, Role::Gradients, Role::GradientsCausal, Role::PagedDecode];
 
     /// Its name in the table.
     pub fn name(self) -> &'static str {
@@ -32,6 +35,7 @@ impl Role {
             Role::AttentionCausal => "attention causal",
             Role::Gradients => "gradients",
             Role::GradientsCausal => "gradients causal",
+            Role::PagedDecode => "paged decode",
         }
     }
 }

@@ -5,6 +5,7 @@ use std::sync::OnceLock;
 use rocfire_hal::{Device, DriverKind, Function, Level};
 
 use super::folder::{Folder, ObjectState, places};
+use super::mends::mended;
 use super::objects::{self, Object, Role};
 
 /// The kernels for a device. To ask once more for one, there or not, allocates nothing.
@@ -75,7 +76,7 @@ fn loaded(device: &Device, folder: &Folder, object: &Object, args_bytes: usize) 
         ObjectState::Other(hash) => format!("its hash is {hash}, not {}", object.hash),
         ObjectState::Unreadable(why) => why,
     })?;
-    let module = device.load_code_object(&object.relative(), &bytes).map_err(|error| error.to_string())?;
+    let module = device.load_code_object(&object.relative(), &mended(&bytes)).map_err(|error| error.to_string())?;
     let function = module.function(&object.kernel).map_err(|error| error.to_string())?;
     let declared = function.info().explicit_kernarg_bytes as usize;
     if declared == args_bytes {

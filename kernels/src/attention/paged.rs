@@ -11,6 +11,7 @@ use crate::cache::{self, Cache, CacheKey, CacheLayout, PageArgs, Pages, PlaneArg
 use crate::family::{self, BOX_LIMIT, FastDiv, KernelLaunch, Sources, c_type, shape};
 use crate::quant::{CodeLayout, Format, ScaleKind, Scales, dequantise};
 
+pub use aiter::explain_paged;
 use hopper::Hopper;
 use tiles::Tiles;
 
@@ -170,7 +171,8 @@ fn split_of(cache: &Cache<'_>) -> usize {
 /// query that sees nothing gives zeros and an `lse` of minus infinity; that of a sequence without keys reads nothing. A page number
 /// outside
 /// the cache hides its keys, and the next read or wait tells of it; a slot behind the last, too, one below 0 is passed over. A NaN spoils
-/// the rows that see it.
+/// the rows that see it. With `ROCFIRE_AITER_DECODE=1`, where AITER's kernel is taken (`paged/aiter.rs`), bits depend on how many sequences
+/// there are.
 /// # Errors
 /// `Shape` for shapes, types and strides that do not fit, for a cache whose rows do not begin at multiples of 16 bytes (8 for
 /// codes), for outputs that overlap an
@@ -203,28 +205,24 @@ pub fn paged_attention(
     if call.items == 0 {
         return Ok(());
     }
-    let mut args = call.args;
     let needed = paged_workspace(inputs, params);
+    let given = match &workspace {
+        Some(given) if needed > 0 => Some(checked_workspace(stream, inputs, &out, lse.as_ref(), given, needed)?),
+        _ => None,
+    };
+    if let Ok(theirs) = aiter::Theirs::of(inputs, params, &call, &out)
+        && let Some(kernel) = theirs.kernel(&stream.device())
+    {
+        return theirs.launch(stream, &kernel);
+    }
+    let mut args = call.args;
     let allocated;
-    let memory = match &workspace {
-        _ if needed == 0 => None,
-        Some(given) => {
-            family::on_device(OP, "workspace", stream, given)?;
-            family::same_dtype(OP, "workspace", given, DType::F32)?;
-            if given.len() < needed || !given.layout().is_contiguous() {
-                let got = format!("{:?}, strides {:?}", given.shape(), given.layout().strides());
-                return Err(shape(OP, "workspace", format!("{needed} elements, contiguous"), got));
-            }
-            for view in [Some(inputs.q), Some(out.view()), lse.as_ref().map(|lse| lse.view())].iter().flatten() {
-                family::disjoint(OP, "workspace", given, view)?;
-            }
-            inputs.cache.disjoint(OP, given)?;
-            Some(given.view())
-        }
-        None => {
+    let memory = match given {
+        None if needed > 0 => {
             allocated = Tensor::empty(&stream.device(), &[needed], DType::F32)?;
             Some(allocated.view())
         }
+        given => given,
     };
     if let Some(memory) = &memory {
         // Of 16 bytes first.
@@ -256,6 +254,28 @@ pub fn paged_attention(
         launch("paged_combine", args.tokens as usize * args.heads as usize, 0)?;
     }
     Ok(())
+}
+
+/// The workspace, if it will do.
+fn checked_workspace<'a>(
+    stream: &Stream,
+    inputs: &PagedInputs<'_>,
+    out: &View<'_>,
+    lse: Option<&ViewMut<'_>>,
+    given: &ViewMut<'a>,
+    needed: usize,
+) -> Result<View<'a>> {
+    family::on_device(OP, "workspace", stream, given)?;
+    family::same_dtype(OP, "workspace", given, DType::F32)?;
+    if given.len() < needed || !given.layout().is_contiguous() {
+        let got = format!("{:?}, strides {:?}", given.shape(), given.layout().strides());
+        return Err(shape(OP, "workspace", format!("{needed} elements, contiguous"), got));
+    }
+    for view in [Some(inputs.q), Some(*out), lse.map(|lse| lse.view())].iter().flatten() {
+        family::disjoint(OP, "workspace", given, view)?;
+    }
+    inputs.cache.disjoint(OP, given)?;
+    Ok(given.view())
 }
 
 /// A checked call.
@@ -696,6 +716,7 @@ pub(super) fn sources(arch: Arch, dtype: DType) -> impl Iterator<Item = (&'stati
     all.chain(on_unit)
         .chain(in_tiles)
         .chain(on_hopper)
+        .chain(aiter::sources(info, dtype))
         .map(|source| (OP, source))
         .filter(move |_| matches!(dtype, DType::F32 | DType::F16 | DType::BF16))
 }
@@ -759,6 +780,7 @@ impl PagedArgs {
     }
 }
 
+mod aiter;
 mod hopper;
 mod tiles;
 

@@ -6,6 +6,7 @@ use std::path::Path;
 
 use rocfire_arch::Arch;
 use rocfire_emulator::{Error, Gpu, Kernel, Launch, Options, Profile, Sample};
+use rocfire_kernels::aiter::mended;
 
 use crate::case::Object;
 
@@ -187,7 +188,7 @@ impl Bench {
 
 /// The kernel of this name, or the only one.
 fn kernel(gpu: &Gpu, object: &Path, name: Option<&str>) -> Result<Kernel, Unrun> {
-    let module = gpu.load(&fs::read(object)?)?;
+    let module = gpu.load(&mended(&fs::read(object)?))?;
     let names: Vec<String> = module.kernel_names().map(str::to_owned).collect();
     let only = names.first().filter(|_| names.len() == 1).map(String::as_str);
     name.or(only).and_then(|name| module.kernel(name)).ok_or(Unrun::Kernels(names.len()))

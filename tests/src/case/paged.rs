@@ -45,6 +45,8 @@ struct Spec {
     latent: bool,
     /// Of queries that are codes.
     q_format: Option<Format>,
+    /// Whether logarithms of sums are asked for.
+    lse: bool,
 }
 
 const PLAIN: Spec = Spec {
@@ -63,6 +65,7 @@ const PLAIN: Spec = Spec {
     bias: false,
     latent: false,
     q_format: None,
+    lse: true,
 };
 
 /// MLA, absorbed: every head reads the one row of a key.
@@ -77,7 +80,7 @@ const fn coded(spec: Spec, format: Format, scales: Scales) -> Spec {
 }
 
 /// A key, none, around a page, around a split, many splits; every head size's team, every number of rows.
-const SIZES: [Spec; 71] = [
+const SIZES: [Spec; 73] = [
     Spec { sequences: &[(1, 3), (1, 5)], heads: 2, depths: [8, 8], block: 4, ..PLAIN },
     Spec { sequences: &[(1, 1)], heads: 1, ..PLAIN },
     PLAIN,
@@ -195,7 +198,30 @@ const SIZES: [Spec; 71] = [
         Scales::Token,
     ),
     Spec { sequences: &[(1, 700), (5, 40)], heads: 8, kv_heads: 2, depths: [128, 128], block: 8, ..PLAIN },
+    // Without logarithms of sums; heads enough for a whole card, as AITER's kernel has them.
+    Spec { sequences: &[(1, 33), (1, 0)], layout: CacheLayout::Hnd, found: Found::List, lse: false, ..PLAIN },
+    Spec {
+        sequences: &MANY,
+        heads: 64,
+        kv_heads: 8,
+        depths: [128, 128],
+        layout: CacheLayout::PackedBoth,
+        lse: false,
+        ..PLAIN
+    },
 ];
+
+/// Lengths around pages, around tiles of 256 keys and of 512, and none; 38 by 8 heads of keys are the units of an MI300X.
+const MANY: [(usize, usize); 38] = {
+    let mut all = [(1, 1); 38];
+    let lens = [770, 0, 256, 257, 16, 17, 15, 513, 0, 33];
+    let mut at = 0;
+    while at < all.len() {
+        all[at].1 = if at < lens.len() { lens[at] } else { at % 12 };
+        at += 1;
+    }
+    all
+};
 
 const TYPES: [DType; 3] = [DType::BF16, DType::F16, DType::F32];
 /// Of queries that are codes, which are up to 16.
@@ -279,7 +305,11 @@ impl Spec {
     }
 
     fn name(&self) -> String {
-        let mut name = format!("{:?} {}/{} {}", self.sequences, self.heads, self.kv_heads, self.form().name());
+        let sequences = match self.sequences.len() {
+            count if count > 8 => format!("{count} of at most {} keys", self.keys_most()),
+            _ => format!("{:?}", self.sequences),
+        };
+        let mut name = format!("{sequences} {}/{} {}", self.heads, self.kv_heads, self.form().name());
         let named = [
             (self.found == Found::List, " by lists"),
             (self.found == Found::Slots { has_lens: false }, " by slots"),
@@ -291,6 +321,7 @@ impl Spec {
             (self.bias, " bias"),
             (self.latent, " latent"),
             (self.q_format.is_some(), " asked by codes"),
+            (!self.lse, " without logarithms"),
         ];
         named.iter().filter(|(is_there, _)| *is_there).for_each(|(_, word)| name.push_str(word));
         name
@@ -416,7 +447,7 @@ fn oracle(spec: &Spec, dtype: DType, inputs: &[Array], [first_cache, _, others]:
             token += 1;
         }
     }
-    vec![out, lses]
+    if spec.lse { vec![out, lses] } else { vec![out] }
 }
 
 fn paged(dtype: DType, spec: Spec) -> Case {
@@ -450,12 +481,13 @@ fn paged(dtype: DType, spec: Spec) -> Case {
         read.q_codes = spec.q_format.map(|format| QueryCodes { format, scale: scale.view() });
         let mut params = PagedParams::default();
         (params.softcap, params.window) = (spec.softcap, spec.window);
-        let [out, lse] = outputs else { unreachable!("two outputs are asked for below") };
-        Ok(paged_attention(stream, &read, &params, out.view_mut(), Some(lse.view_mut()), None)?)
+        let [out, rest @ ..] = outputs else { unreachable!("one output or two are asked for below") };
+        let lse = rest.first_mut().map(|lse| lse.view_mut());
+        Ok(paged_attention(stream, &read, &params, out.view_mut(), lse, None)?)
     };
     let inputs = spec.inputs(dtype).into_iter().map(|array| (array, Placement::Contiguous)).collect();
-    let outputs =
-        vec![(vec![spec.tokens(), spec.heads, spec.depths[1]], dtype), (vec![spec.tokens(), spec.heads], DType::F32)];
+    let lse = spec.lse.then(|| (vec![spec.tokens(), spec.heads], DType::F32));
+    let outputs = std::iter::once((vec![spec.tokens(), spec.heads, spec.depths[1]], dtype)).chain(lse).collect();
     let oracle = move |inputs: &[Array]| oracle(&spec, dtype, inputs, [1, pages, starts + 1]);
     let pairs: usize = spec.sequences.iter().map(|(queries, keys)| queries * keys * spec.heads).sum();
     let flops = 2.0 * (pairs * spec.depths.iter().sum::<usize>()) as f64;

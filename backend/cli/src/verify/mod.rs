@@ -109,7 +109,7 @@ pub fn run(arguments: &Arguments) -> Result<(), Box<dyn std::error::Error>> {
         });
         // What was downloaded for it is where these tests look.
         stage("operators by them", &mut || {
-            tests(&["test", "--test", "aiter", "--", "--show-output"], &[], &mut counts)
+            tests(&["test", "--test", "aiter", "--test", "aiter_paged", "--", "--show-output"], &[], &mut counts)
         });
     } else if arguments.burn_next {
         stage("Burn 0.23", &mut train_by_next);

@@ -124,6 +124,8 @@ pub struct Config {
     pub aiter: Option<bool>,
     /// Where they are; `None` for the folder of compiled kernels, else where Python has the package.
     pub aiter_dir: Option<PathBuf>,
+    /// Whether they are used for decoding, too, where many sequences fill the card: a sequence's bits then depend on how many there are.
+    pub aiter_decode: bool,
     /// Whether weights that are handed over for it are laid out anew for products.
     pub preshuffle: bool,
     /// The user's tuning table; `None` for `tuning.csv` in the folder of compiled kernels.
@@ -176,6 +178,7 @@ impl Default for Config {
             vendor: true,
             aiter: None,
             aiter_dir: None,
+            aiter_decode: false,
             preshuffle: true,
             tuning: None,
             tuning_record: None,
@@ -236,6 +239,8 @@ builder! {
     with_aiter: aiter: bool;
     /// With AITER's code objects from this folder.
     with_aiter_dir: aiter_dir: PathBuf;
+    /// With AITER's code objects used for decoding, too, or not.
+    with_aiter_decode: aiter_decode: bool;
     /// With weights laid out anew for products or not.
     with_preshuffle: preshuffle: bool;
     /// With another tuning table of the user's.

@@ -131,6 +131,14 @@ pub const SETTINGS: &[Setting] = &[
         show: |config| config.aiter_dir.as_ref().map_or("as installed".to_owned(), |path| path.display().to_string()),
     },
     Setting {
+        name: "ROCFIRE_AITER_DECODE",
+        values: SWITCH,
+        about: "whether AITER's code objects are used for decoding, too, where many sequences fill the card; a sequence's bits then \
+                depend on how many there are",
+        parse: |config, text| switch(text).map(|on| config.aiter_decode = on),
+        show: |config| show_switch(config.aiter_decode),
+    },
+    Setting {
         name: "ROCFIRE_PRESHUFFLE",
         values: SWITCH,
         about: "whether weights that are handed over for it are laid out anew for products; off, they stay as they are",

@@ -1,4 +1,7 @@
-//! Decoding with keys and values in pages: attention with heads of their own (`pa`), and with latent ones (`mla`).
+//! Decoding with keys and values in pages: attention with heads of their own (`pa`), and with latent ones (`mla`). What the former are
+//! given is what `paged_attention` of `rocfire-kernels` gives them.
+
+use rocfire_kernels::aiter::{PAGED_BLOCK, PagedDecode};
 
 use super::number_after;
 use crate::bench::{Arguments, Bench, Unrun};
@@ -36,9 +39,14 @@ struct Heads {
     contexts: Vec<usize>,
 }
 
+/// The one that launchers take.
+const TAKEN: &str = "pa/pa_bf16_noquant_gqa8_1tg_4w.co";
+
 fn heads(object: &Object) -> Vec<Case> {
-    let lengths: [&[usize]; 2] = [&[256, 256], &[300, 77, 16, 129]];
-    lengths.into_iter().filter_map(|contexts| of_heads(object, contexts, 2)).collect()
+    let lengths: [&[usize]; 3] = [&[256, 256], &[300, 77, 16, 129], &[1301, 800, 513]];
+    // From 512 keys on page numbers are loaded in the main loop.
+    let count = if object.name == TAKEN { 3 } else { 2 };
+    lengths.into_iter().take(count).filter_map(|contexts| of_heads(object, contexts, 2)).collect()
 }
 
 /// A case of so many keys of each sequence, and so many heads of keys.
@@ -157,19 +165,25 @@ impl Heads {
         };
         let head_bytes = self.page * D * if self.narrow.is_some() { 1 } else { 2 };
         let starts = if bench.argument_bytes() > 240 { bench.upload(&starts)? } else { 0 };
-        let arguments = Arguments::new(256)
-            .pointers(&[(0, out), (16, bench.upload(&q)?), (32, bench.upload(&keys.bytes)?)])
-            .pointers(&[
-                (48, bench.upload(&values.bytes)?),
-                (64, bench.upload(&table)?),
-                (80, bench.upload(&contexts)?),
-            ])
-            .pointers(&[(96, k_scales), (112, v_scales), (240, starts)])
-            .float(128, std::f32::consts::LOG2_E / (D as f32).sqrt())
-            .words(&[(144, table_row), (160, self.kv_heads), (176, 2 * heads * D)])
-            .words(&[(192, self.kv_heads * head_bytes), (208, head_bytes), (224, self.group)])
-            .cut(bench.argument_bytes());
-        bench.launch([self.kv_heads, batch, 1], 256, &arguments)?;
+        let decode = PagedDecode {
+            out,
+            q: bench.upload(&q)?,
+            k: bench.upload(&keys.bytes)?,
+            v: bench.upload(&values.bytes)?,
+            table: bench.upload(&table)?,
+            lens: bench.upload(&contexts)?,
+            scales: [k_scales, v_scales],
+            q_starts: starts,
+            scale: 1.0 / (D as f32).sqrt(),
+            table_row: table_row as u32,
+            kv_heads: self.kv_heads as u32,
+            group: self.group as u32,
+            q_row: (2 * heads * D) as u32,
+            page: (self.kv_heads * head_bytes) as u32,
+            head: head_bytes as u32,
+        };
+        let arguments = Arguments::of(&decode.args()).cut(bench.argument_bytes());
+        bench.launch([self.kv_heads, batch, 1], PAGED_BLOCK, &arguments)?;
         let mut reference = Vec::with_capacity(q.len());
         for (row, query) in q_values.chunks_exact(D).enumerate() {
             let (token, head) = (row / heads, row % heads);
