@@ -51,17 +51,14 @@ RF_FN f16 f32_to_f16(float x) {
 RF_FN float to_f32(bf16 x) { return bit_cast<float>((u32)x.bits << 16); }
 // CDNA 4 has an instruction for it, which the compiler takes for its own type.
 #define RF_CONVERTS_BF16 (RF_DEVICE_AMD && ARCH_MATRIX == ARCH_MATRIX_MFMA && ARCH_MFMA_GENERATION >= 4)
-// The bf16 in the upper half.
-RF_FN u32 f32_rounded_to_bf16(float x) {
-    const u32 bits = bit_cast<u32>(x);
-    return x == x ? bits + 0x7fffu + ((bits >> 16) & 1u) : bits | 0x400000u;
-}
 RF_FN bf16 f32_to_bf16(float x) {
     bf16 y;
 #if RF_CONVERTS_BF16
     y.bits = bit_cast<u16>((__bf16)x);
 #elif RF_DEVICE_AMD || defined(RF_HOST)
-    y.bits = (u16)(f32_rounded_to_bf16(x) >> 16);
+    u32 bits = bit_cast<u32>(x);
+    u32 rounded = bits + 0x7fffu + ((bits >> 16) & 1u);
+    y.bits = (u16)((x == x ? rounded : bits | 0x400000u) >> 16);
 #else
     u32 both;
     asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(both) : "f"(0.0f), "f"(x));
@@ -202,9 +199,6 @@ template <class H, class F> RF_FN u32 two_of(F low, F high) {
         const Floats floats = {(float)low, (float)high};
         return bit_cast<u32>(__builtin_convertvector(floats, Halves));
     }
-#elif RF_DEVICE_AMD
-    if (same<F, float>::value && same<H, bf16>::value)
-        return high_halves(f32_rounded_to_bf16((float)low), f32_rounded_to_bf16((float)high));
 #endif
     return (u32)cast<H>(low).bits | (u32)cast<H>(high).bits << 16;
 }

@@ -95,6 +95,7 @@ static_assert(sizeof(GemmArgs) == GEMM_ARGS_BYTES, "as in gemm.rs and grouped.rs
 // neighbours of a row.
 #if GEMM_EPILOGUE
 struct Sink {
+    static const bool WALKS = false;
     Epilogue epilogue;
     const EpilogueArgs* args;
     template <class Args> RF_FN void start(const Args& g) {
@@ -114,6 +115,8 @@ struct Sink {
 };
 #else
 struct Sink {
+    // Whether it is the cheaper way to move it from one element of a lane to the next.
+    static const bool WALKS = RF_DEVICE_AMD;
     Out* c;
     i64 row_stride, col_stride;
     template <class Args> RF_FN void start(const Args& g) {

@@ -232,8 +232,8 @@ RF_FN Tile sum(const GemmArgs& g, GroupTile at, char* lds) {
 #endif
 
 #if !GEMM_ASYNC
-// Whether a round is so few products that what it costs beside them counts.
-static const bool SHORT_ROUNDS = RF_DEVICE_AMD && GEMM_MATRIX_SIZE > 0 && GEMM_TILES_M * GEMM_TILES_N <= 4;
+// Whether a round is so few products that what it costs beside them counts, and there are registers for two.
+static const bool SHORT_ROUNDS = RF_DEVICE_AMD && ARCH_MATRIX == ARCH_MATRIX_MFMA && GEMM_MATRIX_SIZE > 0 && GEMM_TILES_M * GEMM_TILES_N <= 4;
 // The next of the K, of which `left` is left.
 template <class A, class B> RF_FN void fetch(A& load_a, B& load_b, u32 left) {
     if (left >= GEMM_BK) {

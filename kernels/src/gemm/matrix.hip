@@ -11,9 +11,9 @@ struct Tile {
     typedef M::Operand Operand;
     static const int BYTES_A = GEMM_BM * GEMM_SLABS * 64, BYTES_B = GEMM_BN * GEMM_SLABS * 64;
     static const int VALUES = GEMM_TILES_M * GEMM_TILES_N * M::ACC;
-    // Neighbours of a row that a lane would store at once, where those of the wave fill 32 bytes of it: else columns are the better way.
+    // Neighbours of a row that a lane would store at once, where those of the wave are no shorter a piece of it than by columns.
 #if RF_DEVICE_AMD && ARCH_MATRIX == ARCH_MATRIX_MFMA
-    static const int RUN = MATRIX_TURNS && sizeof(In) < 8 && sizeof(Out) <= 4 && 64 / GEMM_MATRIX_SIZE * 4 * sizeof(Out) >= 32 ? 4 : 1;
+    static const int RUN = MATRIX_TURNS && sizeof(In) < 8 && sizeof(Out) <= 4 && GEMM_MATRIX_SIZE == 16 ? 4 : 1;
 #elif RF_DEVICE_AMD && ARCH_MATRIX == ARCH_MATRIX_WMMA12
     static const int RUN = MATRIX_TURNS && sizeof(Out) == 2 ? 8 : 1;
 #else
@@ -118,8 +118,13 @@ struct Tile {
                 for (int v = 0; v < M::ACC; ++v) {
                     // Rows and columns of a lane differ by the same in every lane.
                     int down = row(v, 0) - row(0, 0), right = column(v, 0) - column(0, 0);
-                    if (WHOLE || (col + right < cols && base + row(v, (int)lane_id) < rows))
+                    if (WHOLE && To::WALKS) {
+                        // From the last one: a step of each is the same in every lane, and no lane multiplies.
+                        if (v > 0) at.move(row(v, 0) - row(v - 1, 0), column(v, 0) - column(v - 1, 0));
+                        at.put(0, 0, (Total)sum[i][j][v]);
+                    } else if (WHOLE || (col + right < cols && base + row(v, (int)lane_id) < rows)) {
                         at.put(down, right, (Total)sum[i][j][v]);
+                    }
                 }
             }
         }

@@ -466,7 +466,13 @@ RF_FN bool go_to_rows(ScaledArgs& g, u32& first_row) {
     return true;
 }
 
-extern "C" __global__ __launch_bounds__(S_THREADS) void q_scaled(ScaledArgs g) {
+// Two waves to a SIMD hide each other's waits: tall tiles would take more than half of its registers.
+#if S_MATRIX && RF_DEVICE_AMD && ARCH_MATRIX == ARCH_MATRIX_MFMA
+#define S_RESIDENT __attribute__((amdgpu_waves_per_eu(2)))
+#else
+#define S_RESIDENT
+#endif
+extern "C" __global__ __launch_bounds__(S_THREADS) S_RESIDENT void q_scaled(ScaledArgs g) {
 #if S_SLICED
     const u32 begin = group_z() * g.slice_k, end = g.k - begin < g.slice_k ? g.k : begin + g.slice_k;
 #else

@@ -4,7 +4,7 @@ use rocfire_arch::{ArchInfo, Matrix};
 use rocfire_hal::Device;
 
 use super::library::Job;
-use super::{BLOCK_LEAST, NATIVE_DEPTH, Side, Unit};
+use super::{BLOCK_LEAST, Format, NATIVE_DEPTH, Side, Unit};
 use crate::family::{self, GRID_YZ_MAX};
 
 /// Codes that are summed from zero where a block is longer and a multiple of it, or all of K.
@@ -53,8 +53,13 @@ pub(super) fn choice(info: &ArchInfo, matrix: bool, at_once: usize, job: &Job<'_
     let path = WeightPath::choose(info, unit, sub, b);
     let whole = scaled >= k || unit == Unit::Mx;
     let rounds = rounds(scaled, depth, whole);
-    let tiles =
-        if matrix { tiles(info, at_once, unit, sub, path, [m, n]) } else { [if m <= FEW_ROWS { 2 } else { 4 }, 4] };
+    let tiles = match matrix {
+        true => {
+            let at_once_tall = if is_tall(info, unit, a.format) { at_once } else { usize::MAX };
+            tiles(info, at_once_tall, unit, sub, path, [m, n])
+        }
+        false => [if m <= FEW_ROWS { 2 } else { 4 }, 4],
+    };
     let sides = match (matrix, path) {
         (true, WeightPath::Direct) => [16, 64],
         (true, _) => [32, 32],
@@ -78,11 +83,18 @@ fn rounds(block: usize, depth: usize, whole: bool) -> usize {
     }
 }
 
-/// Tiles of a wave on the matrix unit, down and across: of few rows no more than there are, of a large C as many as registers allow.
-fn tiles(info: &ArchInfo, at_once: usize, unit: Unit, sub: usize, path: WeightPath, [m, n]: [usize; 2]) -> [usize; 2] {
+/// `at_once_tall`: tall workgroups that keep the device busy. Tiles of a wave on the matrix unit, down and across: of few rows no more than there are, of a large C as many as registers allow.
+fn tiles(
+    info: &ArchInfo,
+    at_once_tall: usize,
+    unit: Unit,
+    sub: usize,
+    path: WeightPath,
+    [m, n]: [usize; 2],
+) -> [usize; 2] {
     let large = m > 64 && m * n >= LARGE;
     match (path, m <= FEW_ROWS) {
-        (WeightPath::Direct, false) if large && info.wave_size == 64 && tall(at_once, [m, n]) => {
+        (WeightPath::Direct, false) if large && info.wave_size == 64 && tall(at_once_tall, [m, n]) => {
             [TALL / 16, direct_across(info)]
         }
         (WeightPath::Direct, true) => [m.div_ceil(16), 1],
@@ -92,9 +104,15 @@ fn tiles(info: &ArchInfo, at_once: usize, unit: Unit, sub: usize, path: WeightPa
     }
 }
 
+/// Whether two workgroups of tall tiles fit side by side: in LDS two rounds of A and its scales, in half of a SIMD's registers the operands.
+pub(super) fn is_tall(info: &ArchInfo, unit: Unit, a: Format) -> bool {
+    const LDS_BYTES: usize = 2 * (TALL * 128 + 2 * TALL * 8);
+    info.wave_size == 64 && 2 * LDS_BYTES <= info.lds_bytes as usize && (unit == Unit::Native || a.bits() == 4)
+}
+
 /// Whether workgroups of [`TALL`] rows and as many columns keep the device busy, with few rows left over.
-fn tall(at_once: usize, [m, n]: [usize; 2]) -> bool {
-    m >= 2 * TALL && m.div_ceil(TALL) * n.div_ceil(TALL) >= at_once
+fn tall(at_once_tall: usize, [m, n]: [usize; 2]) -> bool {
+    m >= 2 * TALL && m.div_ceil(TALL) * n.div_ceil(TALL) >= at_once_tall
 }
 
 /// Workgroups that keep the device busy.
@@ -154,8 +172,12 @@ mod tests {
         let of = |name, path, sub, size| tiles(info(name), 608, Unit::Native, sub, path, size);
         assert_eq!(of("gfx942", WeightPath::Rows, 128, [4096, 4096]), [4, 2]);
         assert_eq!(of("gfx1201", WeightPath::Rows, 32, [4096, 4096]), [2, 2], "no registers for more");
-        assert_eq!(of("gfx942", WeightPath::Direct, 128, [4096, 4096]), [8, 2]);
-        assert_eq!(of("gfx942", WeightPath::Direct, 128, [2048, 2048]), [4, 2], "too few workgroups of the tall ones");
+        assert_eq!(of("gfx950", WeightPath::Direct, 128, [4096, 4096]), [8, 2]);
+        assert_eq!(of("gfx950", WeightPath::Direct, 128, [2048, 2048]), [4, 2], "too few workgroups of the tall ones");
+        let is_tall = |name, unit, a| is_tall(info(name), unit, a);
+        assert!(is_tall("gfx950", Unit::Mx, Format::E2M1) && is_tall("gfx950", Unit::Native, Format::I8));
+        assert!(!is_tall("gfx950", Unit::Mx, Format::E4M3), "no registers");
+        assert!(!is_tall("gfx942", Unit::Native, Format::I8), "no LDS");
         assert_eq!(of("gfx1201", WeightPath::Direct, 128, [4096, 4096]), [4, 1]);
         assert_eq!(of("gfx942", WeightPath::Rows, 128, [16, 4096]), [1, 2]);
         assert_eq!(of("gfx942", WeightPath::Direct, 128, [17, 4096]), [2, 1]);
