@@ -40,7 +40,7 @@ pub use cache::{CacheForm, PagedForm, cache_copy, cache_gather, cache_write, pag
 pub use coded_experts::{MatrixCoding, code_matrices, expert_matmul_coded, grouped_matmul_coded};
 pub use delta::{DeltaForm, delta_rule};
 pub use experts::{GroupedEpilogue, combine, expert_matmul, grouped_matmul};
-pub use gguf_experts::{expert_matmul_gguf, grouped_matmul_gguf};
+pub use gguf_experts::{expert_matmul_gguf, grouped_matmul_gguf, listed_matmul_gguf};
 pub use mla::{absorb, expand, expand_coded};
 pub use scaled_experts::{expert_matmul_scaled, grouped_matmul_scaled};
 pub use sequences::{CausalConvForm, ScanForm, WindowForm, causal_conv, selective_scan};

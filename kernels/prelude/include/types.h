@@ -161,22 +161,6 @@ template <class T> struct Cast<T, T> { RF_FN static T of(T x) { return x; } };
 
 template <class To, class From> RF_FN To cast(From x) { return Cast<To, From>::of(x); }
 
-// Two numbers rounded to a 16-bit float, in one register: the first in the lower half.
-template <class H, class F> RF_FN u32 two_of(F low, F high) {
-#if !RF_DEVICE_AMD && !defined(RF_HOST)
-    u32 both;
-    if (same<F, float>::value && same<H, bf16>::value) {
-        asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(both) : "f"((float)high), "f"((float)low));
-        return both;
-    }
-    if (same<F, float>::value && same<H, f16>::value) {
-        asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(both) : "f"((float)high), "f"((float)low));
-        return both;
-    }
-#endif
-    return (u32)cast<H>(low).bits | (u32)cast<H>(high).bits << 16;
-}
-
 // Four bytes of two registers, the lowest first: 0 to 3 are the first's, 4 to 7 the second's.
 template <u32 A, u32 B, u32 C, u32 D> RF_FN u32 pick_bytes(u32 a, u32 b) {
 #if RF_DEVICE_AMD
@@ -195,6 +179,30 @@ RF_FN u32 low_halves(u32 a, u32 b) { return pick_bytes<0, 1, 4, 5>(a, b); }
 RF_FN u32 high_halves(u32 a, u32 b) { return pick_bytes<2, 3, 6, 7>(a, b); }
 RF_FN u32 zip_low_bytes(u32 a, u32 b) { return pick_bytes<0, 4, 1, 5>(a, b); }
 RF_FN u32 zip_high_bytes(u32 a, u32 b) { return pick_bytes<2, 6, 3, 7>(a, b); }
+// Two numbers rounded to a 16-bit float, in one register: the first in the lower half.
+template <class H, class F> RF_FN u32 two_of(F low, F high) {
+#if !RF_DEVICE_AMD && !defined(RF_HOST)
+    u32 both;
+    if (same<F, float>::value && same<H, bf16>::value) {
+        asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(both) : "f"((float)high), "f"((float)low));
+        return both;
+    }
+    if (same<F, float>::value && same<H, f16>::value) {
+        asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(both) : "f"((float)high), "f"((float)low));
+        return both;
+    }
+#endif
+#if RF_CONVERTS_BF16
+    if (same<F, float>::value && same<H, bf16>::value) {
+        typedef float Floats __attribute__((ext_vector_type(2)));
+        typedef __bf16 Halves __attribute__((ext_vector_type(2)));
+        const Floats floats = {(float)low, (float)high};
+        return bit_cast<u32>(__builtin_convertvector(floats, Halves));
+    }
+#endif
+    return (u32)cast<H>(low).bits | (u32)cast<H>(high).bits << 16;
+}
+
 // Two floats that the type holds exactly, as `two_of` has them.
 template <class H> RF_FN u32 exact_two(float low, float high) {
     if (same<H, bf16>::value) return high_halves(bit_cast<u32>(low), bit_cast<u32>(high));
@@ -218,6 +226,17 @@ template <> struct OfNumber<bf16> {
     }
 };
 #endif
+
+// As `two_of`, of numbers.
+template <class H> RF_FN u32 two_numbers(float low, float high) {
+#if RF_DEVICE_AMD && !RF_CONVERTS_BF16
+    if (same<H, bf16>::value) {
+        const u32 bits[2] = {bit_cast<u32>(low), bit_cast<u32>(high)};
+        return high_halves(bits[0] + 0x7fffu + (bits[0] >> 16 & 1), bits[1] + 0x7fffu + (bits[1] >> 16 & 1));
+    }
+#endif
+    return two_of<H>(low, high);
+}
 
 // The type that sums of T are kept in: float for 16-bit floats, the type itself otherwise.
 template <class T> struct Acc { typedef T type; };

@@ -56,13 +56,6 @@ RF_FN Four multiply(Operand a, Operand b, Four c) {
     return __builtin_amdgcn_mfma_f32_16x16x16f16(bit_cast<Halves>(a), bit_cast<Halves>(b), c, 0, 0, 0);
 }
 
-// As `two_of`, of numbers: what becomes of a NaN is not said.
-template <class T> RF_FN u32 two_numbers(float low, float high) {
-    if (!same<T, bf16>::value || RF_CONVERTS_BF16) return two_of<T>(low, high);
-    const u32 bits[2] = {bit_cast<u32>(low), bit_cast<u32>(high)};
-    return high_halves(bits[0] + 0x7fffu + (bits[0] >> 16 & 1), bits[1] + 0x7fffu + (bits[1] >> 16 & 1));
-}
-
 // What the lane has that is eight lanes away, in a row of 16.
 RF_FN float of_other_half(float x) { return dpp<0x128>(x); }  // row_ror:8
 

@@ -100,6 +100,7 @@ static const int STORE_BYTES = STAGED_BYTES + CONV_BN * (int)sizeof(i64);
 
 // Where gemm's tiles put their values.
 struct Sink {
+    static const bool WALKS = false;
     Target writer;
     u32 row, col;
     RF_FN void move(i64 down, i64 right) {

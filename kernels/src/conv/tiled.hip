@@ -333,6 +333,7 @@ RF_FN void sum(const ConvArgs& g, const In* x, Weights& weights, Windows& window
         barrier();
         // The next loads are under way while this tile is multiplied.
         u32 rest = left < CONV_BK ? 0 : left - CONV_BK;
+        weights.go_on();
         if (rest > 0) {
             if (rest >= CONV_BK) {
                 weights.template fetch<true>(rest);

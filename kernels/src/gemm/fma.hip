@@ -44,8 +44,12 @@ template <int ROWS, int MODE, class Rows = AllRows> struct Loader {
             } else {
                 __builtin_memset(&held[i], 0, sizeof(V));
             }
-            from[i] += step;
         }
+    }
+    // To the next tile.
+    RF_FN void go_on() {
+#pragma unroll
+        for (int i = 0; i < LOADS; ++i) from[i] += step;
     }
     RF_FN void put(char* lds, u32) const {
 #pragma unroll

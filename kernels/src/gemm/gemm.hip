@@ -34,6 +34,7 @@ typedef GEMM_OUT Out;
 typedef GEMM_SUM Total;
 
 #define MAX_BATCH_AXES 6
+#define MATRIX_TURNS 1
 #if GEMM_MATRIX_SIZE
 #define GEMM_THREADS (GEMM_WAVES_M * GEMM_WAVES_N * ARCH_WAVE_SIZE)
 #define GEMM_BM (GEMM_WAVES_M * GEMM_TILES_M * GEMM_MATRIX_SIZE)
@@ -90,9 +91,11 @@ static_assert(sizeof(GemmArgs) == GEMM_ARGS_BYTES, "as in gemm.rs and grouped.rs
 #endif
 
 // Where the elements of C go: every store of a finished one passes through `put`. A sink starts at the first element of C,
-// is moved to a batch, a tile, a lane's first element, and puts elements some rows down and some columns right of there.
+// is moved to a batch, a tile, a lane's first element, and puts elements some rows down and some columns right of there, one or
+// neighbours of a row.
 #if GEMM_EPILOGUE
 struct Sink {
+    static const bool WALKS = false;
     Epilogue epilogue;
     const EpilogueArgs* args;
     template <class Args> RF_FN void start(const Args& g) {
@@ -107,9 +110,13 @@ struct Sink {
     template <class Sum> RF_FN void put(i64 down, i64 right, Sum sum) const {
         epilogue.put(*args, down, right, cast<Out>(sum));
     }
+    RF_FN bool is_dense() const { return false; }
+    template <int N, class Sum> RF_FN void put_run(i64, i64, const Sum*) const {}
 };
 #else
 struct Sink {
+    // Whether it is the cheaper way to move it from one element of a lane to the next.
+    static const bool WALKS = RF_DEVICE_AMD;
     Out* c;
     i64 row_stride, col_stride;
     template <class Args> RF_FN void start(const Args& g) {
@@ -119,10 +126,18 @@ struct Sink {
     }
     template <class Args> RF_FN void batch(const Args& g, u32 axis, i64 by) { c += by * g.c_batch[axis]; }
     RF_FN void move(i64 down, i64 right) { c += down * row_stride + right * col_stride; }
-    // Whether rows can be stored 16 bytes at once.
+    // Whether rows can be stored 16 bytes at once, and by `put_run`.
     RF_FN bool is_dense() const { return col_stride == 1 && row_stride % (16 / (int)sizeof(Out)) == 0 && (u64)c % 16 == 0; }
     template <class Sum> RF_FN void put(i64 down, i64 right, Sum sum) const {
         c[down * row_stride + right * col_stride] = cast<Out>(sum);
+    }
+    // Neighbours of a dense row from a multiple of N on, at most 16 bytes of them.
+    template <int N, class Sum> RF_FN void put_run(i64 down, i64 right, const Sum* sums) const {
+        static_assert(N * sizeof(Out) <= 16, "dense rows begin at multiples of 16 bytes");
+        Vec<Out, N> run;
+#pragma unroll
+        for (int i = 0; i < N; ++i) run[i] = cast<Out>(sums[i]);
+        store<N>(c + down * row_stride + right, run);
     }
 };
 #endif

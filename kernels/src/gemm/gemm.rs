@@ -24,6 +24,9 @@ const CHUNKS_MAX: usize = 16;
 const SHARED_GROUPS_MOST: usize = 4096;
 /// Threads of `gemm_sum`.
 const SUM_BLOCK: usize = 256;
+/// Columns of a lane of `gemm_sum`, where there are so many elements of C that lanes enough are left.
+const SUM_EACH: usize = 4;
+const SUM_LARGE: usize = 1 << 17;
 
 /// Choices that change the time of a product, and, but for `tf32`, no bit of it among our own kernels.
 #[derive(Clone, Copy, Debug, Default)]
@@ -576,6 +579,8 @@ impl<'a> Product<'a> {
     fn sum(&self, key: GemmKey, partial: &Tensor, slices: usize) -> Result<()> {
         let source = kept_source(key, self.epilogue.as_ref(), 0);
         let batches: usize = self.extents.iter().product();
+        let is_large = batches * self.m * self.n >= SUM_LARGE && self.n.is_multiple_of(SUM_EACH);
+        let each = if is_large { SUM_EACH } else { 1 };
         for (first_batch, first_row) in
             (0..batches).step_by(GRID_YZ_MAX).flat_map(|b| (0..self.m).step_by(GRID_YZ_MAX).map(move |row| (b, row)))
         {
@@ -594,9 +599,9 @@ impl<'a> Product<'a> {
                 m: self.m as u32,
                 n: self.n as u32,
                 first_row: first_row as u32,
-                padding: 0,
+                each: each as u32,
             };
-            let grid = [self.n.div_ceil(SUM_BLOCK), rows, (batches - first_batch).min(GRID_YZ_MAX)];
+            let grid = [self.n.div_ceil(SUM_BLOCK * each), rows, (batches - first_batch).min(GRID_YZ_MAX)];
             let block = [SUM_BLOCK, 1, 1];
             let work = Work { category: Category::Gemm, shape: &[slices, batches, self.m, self.n], ..Work::default() };
             let launch = KernelLaunch::new(self.stream, &source, (OP, "gemm_sum"), grid, block).with(0, work);
@@ -676,7 +681,7 @@ struct GemmSumArgs {
     m: u32,
     n: u32,
     first_row: u32,
-    padding: u32,
+    each: u32,
 }
 const _: () = assert!(size_of::<GemmSumArgs>() == 136);
 

@@ -115,7 +115,8 @@ struct GroupTile {
     RF_FN bool start(const GemmArgs& g, u32 column, Sink& sink) {
         a = g.a;
         b = g.b;
-        u32 slice = group_z() / g.batches;
+        // Of what there is one of, no division.
+        u32 slice = g.batches == 1 ? group_z() : group_z() / g.batches;
         u32 batch = g.first_batch + (group_z() - slice * g.batches);
         sink.start(g);
 #if !GEMM_EPILOGUE
@@ -139,10 +140,14 @@ struct GroupTile {
         u32 down = (rows + GEMM_BM - 1) / GEMM_BM;
 #endif
         u32 across = (g.n + GEMM_BN - 1) / GEMM_BN;
-        u32 number = group_y() * across + column, band = number / (GEMM_BAND * across);
-        u32 within = number - band * GEMM_BAND * across, left_over = down - band * GEMM_BAND;
-        u32 rows_of_band = left_over < GEMM_BAND ? left_over : GEMM_BAND, tile_col = within / rows_of_band;
-        u32 tile_row = band * GEMM_BAND + within - tile_col * rows_of_band;
+        u32 number = group_y() * across + column, tile_col = number, tile_row = 0;
+        if (down > 1) {
+            u32 band = down <= GEMM_BAND ? 0 : number / (GEMM_BAND * across);
+            u32 within = number - band * GEMM_BAND * across, left_over = down - band * GEMM_BAND;
+            u32 rows_of_band = left_over < GEMM_BAND ? left_over : GEMM_BAND;
+            tile_col = within / rows_of_band;
+            tile_row = band * GEMM_BAND + within - tile_col * rows_of_band;
+        }
         first_k = slice * g.slice_k;
         u32 end = first_k + g.slice_k;
         depth = (end < g.k ? end : g.k) - first_k;
@@ -227,11 +232,17 @@ RF_FN Tile sum(const GemmArgs& g, GroupTile at, char* lds) {
 #endif
 
 #if !GEMM_ASYNC
+// Whether a round is so few products that what it costs beside them counts, and there are registers for two.
+static const bool SHORT_ROUNDS = RF_DEVICE_AMD && ARCH_MATRIX == ARCH_MATRIX_MFMA && GEMM_MATRIX_SIZE > 0 && GEMM_TILES_M * GEMM_TILES_N <= 4;
 // The next of the K, of which `left` is left.
 template <class A, class B> RF_FN void fetch(A& load_a, B& load_b, u32 left) {
     if (left >= GEMM_BK) {
         load_a.template fetch<true>(left);
         load_b.template fetch<true>(left);
+#if RF_DEVICE_AMD
+        // The compiler would have both branches end in the last load, guarded.
+        asm volatile("; whole");
+#endif
     } else {
         load_a.template fetch<false>(left);
         load_b.template fetch<false>(left);
@@ -247,6 +258,12 @@ RF_FN void write(Tile& tile, const GemmArgs& g, const GroupTile& at, Sink sink, 
         async_wait<0>();
         barrier();
         StagedStore<Out>::write(tile, sink, lds);
+        return;
+    }
+#endif
+#if GEMM_MATRIX_SIZE
+    if (Tile::RUN > 1 && rows >= GEMM_BM && cols >= GEMM_BN && sink.is_dense()) {
+        tile.write_runs(sink);
         return;
     }
 #endif
@@ -287,36 +304,35 @@ extern "C" __global__ GEMM_BOUNDS GEMM_RESIDENT void gemm(GEMM_ARGUMENTS) {
     Loader<GEMM_BN, GEMM_B_MODE> load_b;
     load_a.start(at.a, at.first_row, at.rows, k, g.a_row, g.a_k, at.rows_of_a);
     load_b.start(at.b, at.first_col, g.n, k, g.b_col, g.b_k);
-    int buffer = 0;
     u32 in_chunk = 0;
-    if (left >= GEMM_BK) {
-        load_a.template fetch<true>(left);
-        load_b.template fetch<true>(left);
-    } else if (left > 0) {
-        load_a.template fetch<false>(left);
-        load_b.template fetch<false>(left);
-    }
-    while (left > 0) {
-        char* stage = lds + buffer;
+    // Whether there is another.
+    auto one_round = [&](char* stage) {
+        const bool more = left > GEMM_BK;
         load_a.put(stage, left);
         load_b.put(stage + Tile::BYTES_A, left);
         barrier();
         // The next loads are under way while this tile is multiplied.
-        if (left >= 2 * GEMM_BK) {
-            load_a.template fetch<true>(left - GEMM_BK);
-            load_b.template fetch<true>(left - GEMM_BK);
-        } else if (left > GEMM_BK) {
-            load_a.template fetch<false>(left - GEMM_BK);
-            load_b.template fetch<false>(left - GEMM_BK);
-        }
+        load_a.go_on();
+        load_b.go_on();
+        left -= GEMM_BK;
+        if (more) fetch(load_a, load_b, left);
         tile.multiply(operand_address(stage), operand_address(stage) + Tile::BYTES_A);
-        buffer ^= STAGE_BYTES;
-        left -= left < GEMM_BK ? left : GEMM_BK;
         in_chunk += GEMM_BK;
-        if (GEMM_CHUNKED && (in_chunk == g.chunk || left == 0)) {
+        if (GEMM_CHUNKED && (in_chunk == g.chunk || !more)) {
             chunks.add(tile);
             tile.clear();
             in_chunk = 0;
+        }
+        return more;
+    };
+    if (left > 0) {
+        fetch(load_a, load_b, left);
+        if (SHORT_ROUNDS) {
+            // Two at a time: of each it is known which tiles in LDS it has, so that no address is computed.
+            while (one_round(lds) && one_round(lds + STAGE_BYTES)) {}
+        } else {
+            int buffer = 0;
+            while (one_round(lds + buffer)) buffer ^= STAGE_BYTES;
         }
     }
     chunks.finish(tile);
@@ -331,7 +347,8 @@ struct GemmSumArgs {
     i64 c_batch[MAX_BATCH_AXES];
     u32 batch_extent[MAX_BATCH_AXES];
     u32 batch_axes, batches, first_batch, slice_count;
-    u32 m, n, first_row, padding;
+    // `each`: columns of a lane, 1 or SUM_EACH, of which rows are whole ones then.
+    u32 m, n, first_row, each;
 #if GEMM_EPILOGUE
     EpilogueArgs epilogue;
 #endif
@@ -342,12 +359,23 @@ static_assert(sizeof(GemmSumArgs) == 136 + sizeof(EpilogueArgs), "as in gemm.rs"
 static_assert(sizeof(GemmSumArgs) == 136, "as in gemm.rs");
 #endif
 
-extern "C" __global__ __launch_bounds__(256) void gemm_sum(GemmSumArgs g) {
-    u32 col = group_x() * 256 + thread_x(), row = g.first_row + group_y(), batch = g.first_batch + group_z();
+template <int EACH> RF_FN void add_slices(const GemmSumArgs& g) {
+    u32 col = (group_x() * 256 + thread_x()) * EACH, row = g.first_row + group_y(), batch = g.first_batch + group_z();
     if (col >= g.n) return;
     const Total* from = g.slices + ((i64)batch * g.m + row) * g.n + col;
-    Total sum = (Total)0;
-    for (u32 slice = 0; slice < g.slice_count; ++slice) sum += from[(i64)slice * g.batches * g.m * g.n];
+    const i64 apart = (i64)g.batches * g.m * g.n;
+    const int PIECE = EACH * (int)sizeof(Total) <= 16 ? EACH : 16 / (int)sizeof(Total);
+    Total sum[EACH];
+#pragma unroll
+    for (int i = 0; i < EACH; ++i) sum[i] = (Total)0;
+    for (u32 slice = 0; slice < g.slice_count; ++slice, from += apart) {
+#pragma unroll
+        for (int first = 0; first < EACH; first += PIECE) {
+            const Vec<Total, PIECE> part = load<PIECE>(from + first);
+#pragma unroll
+            for (int i = 0; i < PIECE; ++i) sum[first + i] += part[i];
+        }
+    }
     Sink sink;
     sink.start(g);
     for (u32 axis = 0; axis < g.batch_axes; ++axis) {
@@ -355,5 +383,18 @@ extern "C" __global__ __launch_bounds__(256) void gemm_sum(GemmSumArgs g) {
         sink.batch(g, axis, (i64)(batch - rest * g.batch_extent[axis]));
         batch = rest;
     }
-    sink.put(row, col, sum);
+    const int RUN = EACH * (int)sizeof(Out) <= 16 ? EACH : 1;
+    if (RUN > 1 && sink.is_dense()) {
+        sink.template put_run<RUN>(row, col, sum);
+        return;
+    }
+#pragma unroll
+    for (int i = 0; i < EACH; ++i) sink.put(row, col + i, sum[i]);
+}
+static const int SUM_EACH = 4;
+extern "C" __global__ __launch_bounds__(256) void gemm_sum(GemmSumArgs g) {
+    if (g.each == SUM_EACH)
+        add_slices<SUM_EACH>(g);
+    else
+        add_slices<1>(g);
 }

@@ -83,8 +83,12 @@ template <int ROWS, int MODE, class Rows = AllRows> struct Loader {
                     __builtin_memset(&held[i][p], 0, sizeof(V));
                 }
             }
-            from[i] += step;
         }
+    }
+    // To the next tile.
+    RF_FN void go_on() {
+#pragma unroll
+        for (int i = 0; i < LOADS; ++i) from[i] += step;
     }
     RF_FN void put(char* lds, u32) const {
 #pragma unroll
@@ -129,6 +133,7 @@ template <int ROWS, bool ALONG_K, class Rows> struct SingleLoader {
         rows_of = of;
     }
     template <bool WHOLE> RF_FN void fetch(u32) {}
+    RF_FN void go_on() {}
     RF_FN void put(char* lds, u32 left) {
 #pragma unroll 1
         for (int turn = 0; turn < LOADS; turn += TURN) {

@@ -1,6 +1,6 @@
 //! Products of groups of rows by matrices in blocks of GGUF. Nothing here has gradients.
 
-use rocfire_fusion::{Epilogue, Scalar, eager};
+use rocfire_fusion::{Draft, Epilogue, Scalar, eager};
 use rocfire_hal::{DType, Stream, Tensor};
 
 use super::experts::{Chosen, GroupedEpilogue};
@@ -8,7 +8,10 @@ use super::tokens::of_type;
 use super::{Operator, Spec};
 use crate::Result;
 use crate::gemm::GemmGroups;
-use crate::quant::{Gguf, GgufMatrices, gguf_matmul_grouped, gguf_matmul_grouped_fused};
+use crate::graphs::{self, Graphs};
+use crate::quant::{
+    Gguf, GgufMatrices, ListedRows, gguf_matmul_grouped, gguf_matmul_grouped_fused, gguf_matmul_listed,
+};
 
 /// The products and what becomes of them.
 fn multiply(
@@ -58,5 +61,44 @@ pub fn expert_matmul_gguf(kind: Gguf, epilogue: GroupedEpilogue) -> Operator {
         let chosen = Chosen::new(stream, &inputs[0], &inputs[2..5])?;
         let (groups, ending) = (chosen.groups(), (epilogue, inputs.get(5)));
         multiply(stream, [&inputs[0], &inputs[1]], kind, &groups, ending, &mut outputs[0])
+    })
+}
+
+/// The numbers below `count`.
+fn numbers(stream: &Stream, count: usize) -> Result<Tensor> {
+    static GRAPHS: Graphs<()> = Graphs::new();
+    let graph = GRAPHS.get((), |()| Draft::graph("numbers", |draft| draft.index(0).cast(DType::I32)));
+    let mut numbers = Tensor::empty(&stream.device(), &[count], DType::I32)?;
+    graphs::run(stream, &graph, &[count], &[], &[], &mut [numbers.view_mut()])?;
+    Ok(numbers)
+}
+
+/// [`gguf_matmul_listed`] of every choice of every row: a matrix is read anew for each, which is the faster way for as few rows as
+/// decoding has.
+///
+/// # Inputs
+/// `a` `[rows, K]`, f32, f16 or bf16; blocks, u8, `[experts, N, bytes of K weights]`; the matrices `[rows · each]`, those of a row one
+/// after the other, -1 for none. With `factors`, f32 `[rows · each]`, each row of the output is multiplied by one. The output is
+/// `[rows · each, N]`, rows of no matrix zeros.
+pub fn listed_matmul_gguf(kind: Gguf, factors: bool) -> Operator {
+    let output = |inputs: &[Spec]| vec![Spec::new([inputs[2].extent(0), inputs[1].extent(1)], inputs[0].dtype)];
+    let names = ["a", "blocks", "matrices", "factors"];
+    let names = if factors { &names[..] } else { &names[..3] };
+    Operator::new("listed_matmul_gguf", names, output, move |stream, inputs, outputs| {
+        let (a, entries) = (&inputs[0], inputs[2].layout().len());
+        eager::fill(outputs[0].view_mut(), Scalar::Int(0))?;
+        if entries == 0 {
+            return Ok(());
+        }
+        let (matrices, choices) = (of_type(stream, &inputs[2], DType::I32)?, numbers(stream, entries)?);
+        let factors = inputs.get(3).map(|factors| of_type(stream, factors, DType::F32)).transpose()?;
+        let list = ListedRows {
+            choices: choices.view(),
+            matrices: matrices.view(),
+            each: entries / a.shape().first().copied().unwrap_or(1).max(1),
+            factors: factors.as_ref().map(Tensor::view),
+        };
+        let w = GgufMatrices { blocks: inputs[1].view(), kind };
+        gguf_matmul_listed(stream, a.view(), &w, &list, outputs[0].view_mut())
     })
 }

@@ -4,6 +4,16 @@
 using namespace rf;
 
 #define S_INT (S_A_FORMAT == 0)
+// A lane of these units has neighbours of a column of the result. With A as the second operand it has neighbours of a row of C, which
+// it stores at once; products and their sums are the same.
+#define S_TURNED (S_MATRIX && RF_DEVICE_AMD && (ARCH_MATRIX == ARCH_MATRIX_MFMA || ARCH_MATRIX == ARCH_MATRIX_WMMA12))
+#if S_TURNED
+#define S_FIRST_FORMAT S_B_FORMAT
+#define S_SECOND_FORMAT S_A_FORMAT
+#else
+#define S_FIRST_FORMAT S_A_FORMAT
+#define S_SECOND_FORMAT S_B_FORMAT
+#endif
 // Bits of a code in LDS, where it lies there as it is.
 #define S_BITS(format) ((format) == 1 || (format) == 5 ? 4 : 8)
 #define S_A_BITS S_BITS(S_A_FORMAT)
@@ -20,13 +30,13 @@ struct Product {
     typedef I32x8 Operand;
     typedef F32x4 Accumulator;
     static const int K = 128, ACC = 4;
-    // Exponents as E8M0 of row and column; without S_MX they are not read.
+    // Exponents as E8M0 of both operands' rows; without S_MX they are not read.
     RF_FN static Accumulator run(Operand a, Operand b, Accumulator c, u32 a_scale, u32 b_scale) {
 #if S_MX
-        return __builtin_amdgcn_mfma_scale_f32_16x16x128_f8f6f4(a, b, c, S_KIND(S_A_FORMAT), S_KIND(S_B_FORMAT), 0, (int)a_scale, 0, (int)b_scale);
+        return __builtin_amdgcn_mfma_scale_f32_16x16x128_f8f6f4(a, b, c, S_KIND(S_FIRST_FORMAT), S_KIND(S_SECOND_FORMAT), 0, (int)a_scale, 0, (int)b_scale);
 #else
         // The compiler takes exponents of constant zero for the instruction that has none.
-        return __builtin_amdgcn_mfma_scale_f32_16x16x128_f8f6f4(a, b, c, S_KIND(S_A_FORMAT), S_KIND(S_B_FORMAT), 0, 0, 0, 0);
+        return __builtin_amdgcn_mfma_scale_f32_16x16x128_f8f6f4(a, b, c, S_KIND(S_FIRST_FORMAT), S_KIND(S_SECOND_FORMAT), 0, 0, 0, 0);
 #endif
     }
     RF_FN static int row(int i, int lane) { return 4 * (lane / 16) + i; }
@@ -34,19 +44,19 @@ struct Product {
 };
 #elif S_MATRIX && S_NATIVE && !S_INT
 // 8-bit floats as operands. Of the two kinds, 3 and 6 are E4M3 (here the architecture's own), 4 and 7 E5M2.
-#define S_A_WIDE (S_A_FORMAT == 4 || S_A_FORMAT == 7)
-#define S_B_WIDE (S_B_FORMAT == 4 || S_B_FORMAT == 7)
+#define S_FIRST_WIDE (S_FIRST_FORMAT == 4 || S_FIRST_FORMAT == 7)
+#define S_SECOND_WIDE (S_SECOND_FORMAT == 4 || S_SECOND_FORMAT == 7)
 #if RF_DEVICE_AMD && ARCH_MATRIX == ARCH_MATRIX_MFMA
 struct Product {
     typedef i64 Operand;
     typedef F32x4 Accumulator;
     static const int K = 32, ACC = 4;
     RF_FN static Accumulator run(Operand a, Operand b, Accumulator c) {
-#if S_A_WIDE && S_B_WIDE
+#if S_FIRST_WIDE && S_SECOND_WIDE
         return __builtin_amdgcn_mfma_f32_16x16x32_bf8_bf8((long)a, (long)b, c, 0, 0, 0);
-#elif S_A_WIDE
+#elif S_FIRST_WIDE
         return __builtin_amdgcn_mfma_f32_16x16x32_bf8_fp8((long)a, (long)b, c, 0, 0, 0);
-#elif S_B_WIDE
+#elif S_SECOND_WIDE
         return __builtin_amdgcn_mfma_f32_16x16x32_fp8_bf8((long)a, (long)b, c, 0, 0, 0);
 #else
         return __builtin_amdgcn_mfma_f32_16x16x32_fp8_fp8((long)a, (long)b, c, 0, 0, 0);
@@ -61,11 +71,11 @@ struct Product {
     typedef F32x8 Accumulator;
     static const int K = 16, ACC = 8;
     RF_FN static Accumulator run(Operand a, Operand b, Accumulator c) {
-#if S_A_WIDE && S_B_WIDE
+#if S_FIRST_WIDE && S_SECOND_WIDE
         return __builtin_amdgcn_wmma_f32_16x16x16_bf8_bf8_w32_gfx12(a, b, c);
-#elif S_A_WIDE
+#elif S_FIRST_WIDE
         return __builtin_amdgcn_wmma_f32_16x16x16_bf8_fp8_w32_gfx12(a, b, c);
-#elif S_B_WIDE
+#elif S_SECOND_WIDE
         return __builtin_amdgcn_wmma_f32_16x16x16_fp8_bf8_w32_gfx12(a, b, c);
 #else
         return __builtin_amdgcn_wmma_f32_16x16x16_fp8_fp8_w32_gfx12(a, b, c);
@@ -75,15 +85,15 @@ struct Product {
     RF_FN static int column(int, int lane) { return lane % 16; }
 };
 #else
-#if S_A_WIDE
-#define S_A_TYPE "e5m2"
+#if S_FIRST_WIDE
+#define S_FIRST_TYPE "e5m2"
 #else
-#define S_A_TYPE "e4m3"
+#define S_FIRST_TYPE "e4m3"
 #endif
-#if S_B_WIDE
-#define S_B_TYPE "e5m2"
+#if S_SECOND_WIDE
+#define S_SECOND_TYPE "e5m2"
 #else
-#define S_B_TYPE "e4m3"
+#define S_SECOND_TYPE "e4m3"
 #endif
 struct Product {
     typedef Chunk Operand;
@@ -91,7 +101,7 @@ struct Product {
     static const int K = 32, ACC = 8;
     RF_FN static Accumulator run(const Operand& a, const Operand& b, Accumulator c) {
         for (int half = 0; half < 2; ++half)
-            asm volatile("mma.sync.aligned.m16n8k32.row.col.f32." S_A_TYPE "." S_B_TYPE ".f32 {%0, %1, %2, %3}, "
+            asm volatile("mma.sync.aligned.m16n8k32.row.col.f32." S_FIRST_TYPE "." S_SECOND_TYPE ".f32 {%0, %1, %2, %3}, "
                          "{%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
                          : "+f"(c.at[4 * half]), "+f"(c.at[4 * half + 1]), "+f"(c.at[4 * half + 2]), "+f"(c.at[4 * half + 3])
                          : "r"(a.word[0]), "r"(a.word[1]), "r"(a.word[2]), "r"(a.word[3]), "r"(b.word[half]), "r"(b.word[half + 2]));
@@ -105,6 +115,12 @@ struct Product {
 typedef Mma<i8, 16> Product;
 #elif S_MATRIX
 typedef Mma<bf16, 16> Product;
+#endif
+
+#if S_MATRIX
+// The row and the column of C that value number i of a lane is of.
+RF_FN int product_row(int i, int lane) { return S_TURNED ? Product::column(i, lane) : Product::row(i, lane); }
+RF_FN int product_column(int i, int lane) { return S_TURNED ? Product::row(i, lane) : Product::column(i, lane); }
 #endif
 
 #if S_MATRIX && !S_DEEP

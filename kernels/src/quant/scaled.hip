@@ -13,34 +13,17 @@
 //          S_ASYNC; twice those of A and none of B where S_DIRECT; twice the scales of a round
 // Needs  : the narrower block a multiple of S_SUB, which divides S_BK or is it, and a divisor of the wider, but for S_MX; S_A_VECTOR,
 //          S_B_VECTOR: rows and K whole vectors of 16 bytes; K even for codes of 4 bits; S_NATIVE with i8: fewer than 2^17 codes
-//          between two additions; S_MX: scales are E8M0; slices, of S_BK * g.rounds: no block ends within K, or S_MX; S_WORDS: for each 32 of K and in words of four          checked by the launcher
+//          between two additions; S_MX: scales are E8M0; slices, of S_BK * g.rounds: no block ends within K, or S_MX; S_WORDS: for each 32 of K and in words of four;
+//          S_WHOLE: K a multiple of S_BK          checked by the launcher
 // Numeric: products of codes are exact. S_SUB codes, or S_BK * g.rounds where S_SUB is S_BK, are summed from zero, in i32 for i8
 //          on the matrix unit, in f32 else; (sum * scale of A) * scale of B is added to the total in ascending order of K; one
 //          rounding at the store. A slice is one of these sums, and q_scaled_sum adds them as one workgroup would. S_MX: what is summed is products of codes and both scales. None of it depends on where B lies
 //
 // Macros : S_OUT; S_A_FORMAT, S_B_FORMAT; S_MATRIX; S_NATIVE: codes are operands of the matrix unit as they are, else they are
 //          decoded to bf16, exactly; S_DEEP: by products 128 deep; S_MX: which take the scales too; S_BK, S_SUB; S_TILES_M,
-//          S_TILES_N; S_A_VECTOR, S_B_VECTOR; S_SHUFFLED, S_DIRECT: operands of B go from memory to registers; S_WORDS; S_SLICED; S_ASYNC:
+//          S_TILES_N; S_A_VECTOR, S_B_VECTOR; S_SHUFFLED, S_DIRECT: operands of B go from memory to registers; S_WORDS; S_WHOLE; S_SLICED; S_ASYNC:
 //          copies go past the registers, in S_STAGES rounds, else 1; S_GROUPED: 0 for one product, else as groups.hip says, K not cut
 typedef S_OUT Out;
-#if S_NATIVE
-typedef u8 In;
-// Bytes of a row in LDS.
-#define S_A_ROW (S_BK * S_A_BITS / 8)
-#define S_B_ROW (S_BK * S_B_BITS / 8)
-#else
-typedef bf16 In;
-#define S_A_ROW (2 * S_BK)
-#define S_B_ROW (2 * S_BK)
-#endif
-#define S_SUBS (S_BK / S_SUB)
-static_assert((S_A_ROW == 128 || S_A_ROW == 64) && (S_B_ROW == 128 || S_B_ROW == 64), "a row in LDS is eight chunks of 16 bytes, or four");
-
-// What of its row decides where a chunk is: those of eight rows at one place of K are in different banks, and so are those of four rows
-// and of four others at the next, which some devices serve together.
-template <int ROW> RF_FN int swizzle_mask(int row) { return ROW == 128 ? row & 7 : -(row >> 2) & 3; }
-// In bytes.
-template <int ROW> RF_FN int swizzled(int row, int chunk) { return row * ROW + ((chunk ^ swizzle_mask<ROW>(row)) << 4); }
 
 struct ScaledArgs {
     const u8* a;
@@ -92,243 +75,6 @@ struct RowsOfB {
     RF_FN u32 at(int, u32 line) const { return line; }
 };
 
-#if S_MATRIX
-#define S_THREADS (4 * ARCH_WAVE_SIZE)
-// Waves next to each other, and above.
-#define S_ACROSS (S_DIRECT ? 4 : 2)
-#define S_BM (4 / S_ACROSS * S_TILES_M * 16)
-#define S_BN (S_ACROSS * S_TILES_N * 16)
-#define S_VALUES Product::ACC
-// Where tiles lie in LDS.
-typedef LdsAddress TileAddress;
-RF_FN TileAddress tile_address(const char* lds) { return lds_address(lds); }
-#if !S_DEEP
-// Chunks of a row that a product of phase 0 takes, and how many such a block of K has. Where it has half, a lane takes half a chunk.
-#define S_PHASE_CHUNKS (4 / Deal::PHASES)
-#define S_SUB_CHUNKS (S_SUB * (int)sizeof(In) / 16)
-#define S_HALF (S_NATIVE && S_SUB == 32 && ARCH_MATRIX == ARCH_MATRIX_MFMA)
-static_assert(S_HALF ? 2 * S_SUB_CHUNKS == S_PHASE_CHUNKS : S_SUB_CHUNKS % S_PHASE_CHUNKS == 0, "a block of K is whole products");
-static_assert(!(S_DIRECT && S_HALF), "whole chunks of B");
-#endif
-
-#if S_DIRECT
-// Operands of B in registers, chunk `h * S_GROUPS + lane / 16` of a row being number h.
-#define S_GROUPS (ARCH_WAVE_SIZE / 16)
-struct Columns {
-    static const int EACH = S_B_ROW / (16 * S_GROUPS);
-    Chunk at[S_TILES_N][EACH];
-
-    // Of the tiles of 16 columns from `first` on, which begin `tile_bytes` apart; past the last it is read again, for nobody.
-    RF_FN void fetch(const u8* b, i64 tile_bytes, u32 first, u32 tiles, u32 k, int lane) {
-#pragma unroll
-        for (int j = 0; j < S_TILES_N; ++j) {
-            const u32 tile = first + j < tiles ? first + j : tiles - 1;
-            const u8* from = b + (i64)tile * tile_bytes + (i64)k * (2 * S_B_BITS) + lane * 16;
-#pragma unroll
-            for (int h = 0; h < EACH; ++h) at[j][h] = *(const Chunk*)(const void*)(from + h * (256 * S_GROUPS));
-        }
-    }
-};
-#else
-struct Columns {};
-#endif
-
-// Two by two waves, or four side by side.
-struct Tile {
-    Product::Accumulator sum[S_TILES_M][S_TILES_N];
-    int lane_id, first_row, first_col;
-    // Bytes: of a lane's row in the first tile, and of its chunk as far as the lane alone decides.
-    int row_a, row_b, chunk_a, chunk_b;
-
-    // mma.sync takes two neighbouring registers of B at a time: the lanes whose addresses are those of the second and of the
-    // third block change places, so that what belongs together comes together.
-#if RF_DEVICE_AMD
-    RF_FN static int lane_of_b(int lane) { return lane; }
-    RF_FN static void turn(Product::Operand&) {}
-#else
-    RF_FN static int lane_of_b(int lane) { return lane % 8 | (lane & 8) << 1 | (lane & 16) >> 1; }
-    RF_FN static void turn(Product::Operand& b) {
-        u32 word = b.word[1];
-        b.word[1] = b.word[2];
-        b.word[2] = word;
-    }
-#endif
-    template <int ROW> RF_FN static int chunk_of(int lane) {
-#if S_DEEP
-        return (lane / 16 ^ swizzle_mask<ROW>(lane % 16)) << 4;
-#elif S_HALF
-        return ((lane / 16 / 2) ^ swizzle_mask<ROW>(lane % 16)) << 4 | (lane / 16 % 2) << 3;
-#else
-        return (Deal::chunk(lane / 16) ^ swizzle_mask<ROW>(lane % 16)) << 4;
-#endif
-    }
-    RF_FN void start() {
-        u32 wave = uniform(thread_x() / ARCH_WAVE_SIZE);
-        lane_id = (int)(thread_x() % ARCH_WAVE_SIZE);
-        first_row = (int)(wave / S_ACROSS) * S_TILES_M * 16;
-        first_col = (int)(wave % S_ACROSS) * S_TILES_N * 16;
-        row_a = (first_row + lane_id % 16) * S_A_ROW;
-        row_b = (first_col + lane_of_b(lane_id) % 16) * S_B_ROW;
-        chunk_a = chunk_of<S_A_ROW>(lane_id);
-        chunk_b = chunk_of<S_B_ROW>(lane_of_b(lane_id));
-    }
-    RF_FN void clear() {
-#pragma unroll
-        for (int i = 0; i < S_TILES_M * S_TILES_N; ++i) sum[i / S_TILES_N][i % S_TILES_N] = 0;
-    }
-#if S_DEEP
-    template <int BITS> RF_FN static Product::Operand operand(Chunk low, Chunk high) {
-        Chunk both[2] = {low, high};
-        if (BITS == 4) both[1] = (Chunk)0;
-        Product::Operand to;
-        __builtin_memcpy(&to, both, 32);
-        return to;
-    }
-    template <int BITS> RF_FN static Product::Operand read(TileAddress row, int chunk, int first) {
-        const Chunk low = read_chunk(row + (chunk ^ first << 4));
-        return operand<BITS>(low, BITS == 8 ? read_chunk(row + (chunk ^ (first + 4) << 4)) : low);
-    }
-    // Block `sub` of the tiles that lie there; of its exponents a word for each row, then for each column, of each 128 k.
-    RF_FN void multiply(TileAddress lds_a, TileAddress lds_b, const Columns& columns, const u32* exponents, int sub) {
-        const int STEPS = S_SUB / 128;
-#pragma unroll
-        for (int p = 0; p < STEPS; ++p) {
-            const int step = sub * STEPS + p;
-            Product::Operand a[S_TILES_M];
-            u32 a_scale[S_TILES_M];
-#pragma unroll
-            for (int i = 0; i < S_TILES_M; ++i) {
-                a[i] = read<S_A_BITS>(lds_a + (row_a + i * 16 * S_A_ROW), chunk_a, step * S_A_BITS);
-                a_scale[i] = exponent(exponents, step, first_row + i * 16);
-            }
-#pragma unroll
-            for (int j = 0; j < S_TILES_N; ++j) {
-#if S_DIRECT
-                const Chunk* held = columns.at[j] + step * (S_B_BITS / 4);
-                const Product::Operand b = operand<S_B_BITS>(held[0], held[S_B_BITS / 8]);
-#else
-                const Product::Operand b = read<S_B_BITS>(lds_b + (row_b + j * 16 * S_B_ROW), chunk_b, step * S_B_BITS);
-#endif
-                const u32 b_scale = exponent(exponents, step, S_BM + first_col + j * 16);
-#pragma unroll
-                for (int i = 0; i < S_TILES_M; ++i) sum[i][j] = Product::run(a[i], b, sum[i][j], a_scale[i], b_scale);
-            }
-        }
-    }
-    // Of row or column lane % 16 from `first` on and the lane's 32 k, in the lowest byte.
-    RF_FN u32 exponent(const u32* exponents, int step, int first) const {
-#if S_MX
-        return exponents[step * (S_BM + S_BN) + first + lane_id % 16] >> (8 * (lane_id / 16));
-#else
-        return 0;
-#endif
-    }
-#else
-#if S_HALF
-    static const int STEPS = 1;
-    RF_FN static void read(TileAddress row, int chunk, int first, int, Product::Operand* to) {
-        read_aligned<(int)sizeof(Product::Operand)>(row + (chunk ^ first << 4), to);
-    }
-#else
-    static const int STEPS = Deal::STEPS;
-    RF_FN static void read(TileAddress row, int chunk, int first, int phase, Product::Operand* to) {
-        Chunk chunks[Deal::READS];
-#pragma unroll
-        for (int r = 0; r < Deal::READS; ++r)
-            chunks[r] = read_chunk(row + (chunk ^ (first + Deal::apart(phase, r)) << 4));
-        Deal::operands(chunks, to);
-    }
-#endif
-    // Block `sub` of the tiles that lie there.
-    RF_FN void multiply(TileAddress lds_a, TileAddress lds_b, const Columns& columns, const u32*, int sub) {
-        const int PHASES = S_HALF ? 1 : S_SUB_CHUNKS / S_PHASE_CHUNKS;
-#pragma unroll
-        for (int p = 0; p < PHASES; ++p) {
-            const int chunk = sub * S_SUB_CHUNKS + p * S_PHASE_CHUNKS, phase = chunk / S_PHASE_CHUNKS % Deal::PHASES;
-            const int first = S_HALF ? chunk : chunk - phase * S_PHASE_CHUNKS;
-            Product::Operand a[S_TILES_M][STEPS], b[S_TILES_N][STEPS];
-#pragma unroll
-            for (int i = 0; i < S_TILES_M; ++i) read(lds_a + (row_a + i * 16 * S_A_ROW), chunk_a, first, phase, a[i]);
-#pragma unroll
-            for (int j = 0; j < S_TILES_N; ++j) {
-#if S_DIRECT
-                static_assert(Deal::READS == 1, "a chunk to a lane");
-                Deal::operands(&columns.at[j][(first + Deal::apart(phase, 0)) / S_GROUPS], b[j]);
-#else
-                read(lds_b + (row_b + j * 16 * S_B_ROW), chunk_b, first, phase, b[j]);
-#endif
-#pragma unroll
-                for (int s = 0; s < STEPS; ++s) turn(b[j][s]);
-            }
-#pragma unroll
-            for (int s = 0; s < STEPS; ++s)
-#pragma unroll
-                for (int i = 0; i < S_TILES_M; ++i)
-#pragma unroll
-                    for (int j = 0; j < S_TILES_N; ++j) sum[i][j] = Product::run(a[i][s], b[j][s], sum[i][j]);
-        }
-    }
-#endif
-    RF_FN float value(int i, int j, int v) const {
-#if S_NATIVE && S_INT
-        return (float)(i32)sum[i][j][v];
-#else
-        return sum[i][j][v];
-#endif
-    }
-    RF_FN int row(int i, int v) const { return first_row + i * 16 + Product::row(v, lane_id); }
-    RF_FN int col(int j, int v) const { return first_col + j * 16 + Product::column(v, lane_id); }
-    // From the lane's first row and column: the same for every lane.
-    RF_FN static int down(int i, int v) { return i * 16 + Product::row(v, 0); }
-    RF_FN static int across(int j, int v) { return j * 16 + Product::column(v, 0); }
-};
-#else
-// Where tiles lie in LDS.
-typedef const char* TileAddress;
-RF_FN TileAddress tile_address(const char* lds) { return lds; }
-#define S_THREADS 256
-#define S_BM (16 * S_TILES_M)
-#define S_BN (16 * S_TILES_N)
-#define S_VALUES 1
-struct Columns {};
-// S_TILES_M rows and S_TILES_N columns per lane, 16 apart.
-struct Tile {
-    float sum[S_TILES_M][S_TILES_N];
-    int first_row, first_col;
-
-    RF_FN void start() {
-        first_row = (int)(thread_x() / 16);
-        first_col = (int)(thread_x() % 16);
-    }
-    RF_FN void clear() {
-#pragma unroll
-        for (int i = 0; i < S_TILES_M * S_TILES_N; ++i) sum[i / S_TILES_N][i % S_TILES_N] = 0.0f;
-    }
-    RF_FN void multiply(TileAddress lds_a, TileAddress lds_b, const Columns&, const u32*, int sub) {
-#pragma unroll 1
-        for (int chunk = sub * S_SUB / 8; chunk < (sub + 1) * S_SUB / 8; ++chunk) {
-            Vec<In, 8> a[S_TILES_M], b[S_TILES_N];
-#pragma unroll
-            for (int i = 0; i < S_TILES_M; ++i) a[i] = load<8>((const In*)(lds_a + swizzled<S_A_ROW>(first_row + i * 16, chunk)));
-#pragma unroll
-            for (int j = 0; j < S_TILES_N; ++j) b[j] = load<8>((const In*)(lds_b + swizzled<S_B_ROW>(first_col + j * 16, chunk)));
-#pragma unroll
-            for (int s = 0; s < 8; ++s)
-#pragma unroll
-                for (int i = 0; i < S_TILES_M; ++i)
-#pragma unroll
-                    for (int j = 0; j < S_TILES_N; ++j)
-                        sum[i][j] = rf::fma(cast<float>(a[i][s]), cast<float>(b[j][s]), sum[i][j]);
-        }
-    }
-    RF_FN float value(int i, int j, int) const { return sum[i][j]; }
-    RF_FN int row(int i, int) const { return first_row + i * 16; }
-    RF_FN int col(int j, int) const { return first_col + j * 16; }
-    RF_FN static int down(int i, int) { return i * 16; }
-    RF_FN static int across(int j, int) { return j * 16; }
-};
-#endif
-
 // Row and chunk of 16 bytes that number c of a tile is, of PER_ROW to a row. What lies in tiles of 16 rows is taken in that order.
 template <int PER_ROW, bool TILES> struct Dealt {
     RF_FN static int row(int c) { return TILES ? c / (16 * PER_ROW) * 16 + c % 16 : c / PER_ROW; }
@@ -340,26 +86,40 @@ template <int PER_ROW, bool TILES> struct Dealt {
     }
 };
 
-// Codes of ROWS rows on their way to LDS, 16 bytes of them at once; rows and K past the ends are codes of zero.
+// Codes of ROWS rows on their way to LDS, 16 bytes of them at once; K past the end are codes of zero, rows past theirs the last one
+// again, for nobody.
 template <int ROWS, int FORMAT, int ROW, bool VECTOR, bool TILES> struct Loader {
     typedef Format<FORMAT> Code;
     static const int CODES = 128 / Code::BITS, PER_ROW = S_BK / CODES, TOTAL = ROWS * PER_ROW;
     static const int ROUNDS = (TOTAL + S_THREADS - 1) / S_THREADS;
     typedef Dealt<PER_ROW, TILES> Deals;
+    // Whether the rows of a lane's chunks lie so far apart that all have one place within a row.
+    static const bool ALIKE = !TILES && S_THREADS % (16 * PER_ROW) == 0;
+    static const u32 STEP = S_BK * (TILES ? 16 : 1) * Code::BITS / 8;
+    const u8* from[ROUNDS];
     Vec<u32, 4> held[ROUNDS];
 
     RF_FN static bool mine(int c) { return TOTAL % S_THREADS == 0 || c < TOTAL; }
     // The line of chunk number i of this lane.
     RF_FN static u32 line(int i) { return Deals::row((int)thread_x() + i * S_THREADS); }
-    template <class Rows>
-    RF_FN void fetch(const Rows& of, const u8* from, i64 row_bytes, u32 first_row, u32 rows, u32 first_k, u32 last_k) {
+    template <class Rows> RF_FN void start(const Rows& of, const u8* base, i64 row_bytes, u32 first_row, u32 rows, u32 first_k) {
 #pragma unroll
         for (int i = 0; i < ROUNDS; ++i) {
-            int c = (int)thread_x() + i * S_THREADS;
-            u32 row = first_row + Deals::row(c), k = first_k + Deals::chunk(c) * CODES;
-            __builtin_memset(&held[i], 0, sizeof(held[i]));
-            if (!mine(c) || row >= rows || k >= last_k) continue;
-            const u8* at = from + Deals::place(of.at(i, row), k, row_bytes, Code::BITS);
+            const int c = (int)thread_x() + i * S_THREADS;
+            const u32 row = first_row + Deals::row(c);
+            from[i] = base + Deals::place(of.at(i, row < rows ? row : rows - 1), first_k + Deals::chunk(c) * CODES, row_bytes, Code::BITS);
+        }
+    }
+    // The next round, which begins at `first_k`.
+    RF_FN void fetch(u32 first_k, u32 last_k) {
+#pragma unroll
+        for (int i = 0; i < ROUNDS; ++i) {
+            const int c = (int)thread_x() + i * S_THREADS;
+            const u32 k = first_k + Deals::chunk(c) * CODES;
+            const u8* at = from[i];
+            from[i] += STEP;
+            if (!S_WHOLE || !VECTOR) __builtin_memset(&held[i], 0, sizeof(held[i]));
+            if (!mine(c) || (!S_WHOLE && k >= last_k)) continue;
             if (VECTOR) {
                 held[i] = load<4>((const u32*)(const void*)at);
                 continue;
@@ -376,7 +136,8 @@ template <int ROWS, int FORMAT, int ROW, bool VECTOR, bool TILES> struct Loader 
             int c = (int)thread_x() + i * S_THREADS;
             if (!mine(c)) continue;
 #if S_NATIVE
-            store<4>((u32*)(void*)(lds + swizzled<ROW>(Deals::row(c), Deals::chunk(c))), held[i]);
+            const int first = ALIKE ? (int)thread_x() : c, down = ALIKE ? i * (S_THREADS / PER_ROW) * ROW : 0;
+            store<4>((u32*)(void*)(lds + swizzled<ROW>(Deals::row(first), Deals::chunk(first)) + down), held[i]);
 #else
             const int row = Deals::row(c), chunk = Deals::chunk(c) * (CODES * (int)sizeof(In) / 16);
 #pragma unroll
@@ -421,12 +182,12 @@ struct Scales {
 
     RF_FN static u32 word(const u8* scales, i64 step, FastDiv block, u32 k, u32 last_k) {
 #if S_WORDS
-        return *(const u32*)(const void*)(scales + (k < last_k ? k : last_k - 128) / 32);
+        return *(const u32*)(const void*)(scales + (S_WHOLE || k < last_k ? k : last_k - 128) / 32);
 #else
         u32 all = 0;
 #pragma unroll
         for (u32 b = 0; b < 4; ++b) {
-            const u32 from = k + 32 * b < last_k ? k + 32 * b : last_k - 1;
+            const u32 from = S_WHOLE || k + 32 * b < last_k ? k + 32 * b : last_k - 1;
             all |= (u32)scales[(i64)block.divide(from) * step] << (8 * b);
         }
         return all;
@@ -474,7 +235,7 @@ struct Scales {
             const u32 c = thread_x() + i * S_THREADS, at = c % (S_BM + S_BN);
             if (c >= TOTAL) continue;
             u32 from = k + c / (S_BM + S_BN) * S_SUB;
-            from = from < g.k ? from : g.k - 1;
+            from = S_WHOLE || from < g.k ? from : g.k - 1;
             if (at < S_BM) {
                 u32 row = first_row + at < g.m ? first_row + at : g.m - 1;
                 held[i] = read_scale(g.a_scales, (i64)g.a_rows.divide(rows.at(i, row)) * g.a_scale_row + (i64)g.a_block.divide(from) * g.a_scale_k, g.a_kind);
@@ -491,6 +252,18 @@ struct Scales {
     }
 };
 
+#endif
+
+#if S_TURNED
+// A word of C; NUMBERS: of what is known to be no NaN.
+template <class To, bool NUMBERS> struct Packed {
+    static const int EACH = 2;
+    RF_FN static u32 of(const float* x) { return NUMBERS ? two_numbers<To>(x[0], x[1]) : two_of<To>(x[0], x[1]); }
+};
+template <bool NUMBERS> struct Packed<float, NUMBERS> {
+    static const int EACH = 1;
+    RF_FN static u32 of(const float* x) { return bit_cast<u32>(*x); }
+};
 #endif
 
 // Sums with their scales.
@@ -532,9 +305,53 @@ struct Totals {
                     to[down * to_row + across * to_col] = cast<To>(at[i][j][v]);
                 }
     }
+#if S_TURNED
+    // Whether the lane has neither an infinity nor a NaN.
+    RF_FN bool is_finite() const {
+        float zeros[2] = {0.0f, 0.0f};
+#pragma unroll
+        for (int n = 0; n < S_TILES_M * S_TILES_N * S_VALUES; n += 2) {
+            const float* pair = at[n / S_VALUES / S_TILES_N][n / S_VALUES % S_TILES_N] + n % S_VALUES;
+            zeros[0] = rf::fma(pair[0], 0.0f, zeros[0]);
+            zeros[1] = rf::fma(pair[1], 0.0f, zeros[1]);
+        }
+        return zeros[0] + zeros[1] == 0.0f;
+    }
+    // A whole tile of rows of neighbours, of which a lane has S_VALUES and stores up to 16 bytes at once.
+    template <typename To> static constexpr int run() { return S_VALUES * (int)sizeof(To) > 16 ? 16 / (int)sizeof(To) : S_VALUES; }
+    template <bool NUMBERS, typename To> RF_FN void write_runs(const Tile& tile, u32 first_row, u32 first_col, To* to, i64 to_row) const {
+        to += (i64)(first_row + tile.row(0, 0)) * to_row + first_col + tile.col(0, 0);
+#pragma unroll
+        for (int i = 0; i < S_TILES_M; ++i) {
+#pragma unroll
+            for (int j = 0; j < S_TILES_N; ++j)
+#pragma unroll
+                for (int v = 0; v < S_VALUES; v += run<To>()) {
+                    const int WORDS = run<To>() / Packed<To, NUMBERS>::EACH;
+                    Vec<u32, WORDS> words;
+#pragma unroll
+                    for (int n = 0; n < WORDS; ++n) words[n] = Packed<To, NUMBERS>::of(at[i][j] + v + n * Packed<To, NUMBERS>::EACH);
+                    store<WORDS>((u32*)(void*)(to + Tile::across(j, v)), words);
+                }
+            to += 16 * to_row;
+        }
+    }
+#endif
     template <typename To>
     RF_FN void write(const ScaledArgs& g, const Tile& tile, u32 first_row, u32 first_col, To* to, i64 to_row, i64 to_col) const {
-        if (g.m - first_row >= S_BM && g.n - first_col >= S_BN)
+        const bool whole = g.m - first_row >= S_BM && g.n - first_col >= S_BN;
+#if S_TURNED
+        const u32 run_bytes = run<To>() * (u32)sizeof(To);
+        if (whole && to_col == 1 && to_row % run<To>() == 0 && (u64)to % run_bytes == 0) {
+            // To see whether there is a NaN takes fewer instructions than to round as if each were one, where that is no instruction.
+            if (same<To, bf16>::value && !RF_CONVERTS_BF16 && is_finite())
+                write_runs<true>(tile, first_row, first_col, to, to_row);
+            else
+                write_runs<false>(tile, first_row, first_col, to, to_row);
+            return;
+        }
+#endif
+        if (whole)
             write<true>(g, tile, first_row, first_col, to, to_row, to_col);
         else
             write<false>(g, tile, first_row, first_col, to, to_row, to_col);
@@ -583,10 +400,8 @@ struct Operands {
 struct Operands {
     typedef Loader<S_BM, S_A_FORMAT, S_A_ROW, S_A_VECTOR, false> OfA;
     OfA a;
-    RowsOfA<OfA::ROUNDS> rows;
     Columns columns;
     char* lds;
-    u32 first_row;
 #if S_DIRECT
     Columns coming;
     u32 first_tile, tiles_n;
@@ -595,17 +410,24 @@ struct Operands {
 #endif
     RF_FN void start(const ScaledArgs& g, const Tile& tile, char* place, u32 first, u32 begin, u32 end) {
         lds = place;
-        first_row = first;
+        RowsOfA<OfA::ROUNDS> rows;
 #pragma unroll
-        for (int i = 0; i < OfA::ROUNDS; ++i) rows.look_up(g, i, first_row + OfA::line(i));
+        for (int i = 0; i < OfA::ROUNDS; ++i) rows.look_up(g, i, first + OfA::line(i));
+        a.start(rows, g.a, g.a_row, first, g.m, begin);
 #if S_DIRECT
         first_tile = (group_x() * S_BN + uniform((u32)tile.first_col)) / 16;
         tiles_n = (g.n + 15) / 16;
         columns.fetch(g.b, g.b_row, first_tile, tiles_n, begin, tile.lane_id);
 #else
-        b.fetch(RowsOfB(), g.b, g.b_row, group_x() * S_BN, g.n, begin, end);
+        b.start(RowsOfB(), g.b, g.b_row, group_x() * S_BN, g.n, begin);
 #endif
-        a.fetch(rows, g.a, g.a_row, first_row, g.m, begin, end);
+        fetch(begin, end);
+    }
+    RF_FN void fetch(u32 k, u32 end) {
+#if !S_DIRECT
+        b.fetch(k, end);
+#endif
+        a.fetch(k, end);
     }
     // With one tile, waves wait before they overwrite it; with two, those that still read are one round behind.
     RF_FN char* here(u32 turn) const { return lds + (S_DIRECT ? turn * TILE_BYTES : 0); }
@@ -617,13 +439,12 @@ struct Operands {
         a.put(here(turn));
     }
     RF_FN TileAddress go_on(const ScaledArgs& g, const Tile& tile, u32 turn, u32 k, u32 end) {
-        // Past the end codes are zeros.
-        a.fetch(rows, g.a, g.a_row, first_row, g.m, k + S_BK, end);
+        if (k + S_BK < end) {
+            fetch(k + S_BK, end);
 #if S_DIRECT
-        if (k + S_BK < end) coming.fetch(g.b, g.b_row, first_tile, tiles_n, k + S_BK, tile.lane_id);
-#else
-        b.fetch(RowsOfB(), g.b, g.b_row, group_x() * S_BN, g.n, k + S_BK, end);
+            coming.fetch(g.b, g.b_row, first_tile, tiles_n, k + S_BK, tile.lane_id);
 #endif
+        }
         return tile_address(here(turn));
     }
 };
@@ -645,7 +466,13 @@ RF_FN bool go_to_rows(ScaledArgs& g, u32& first_row) {
     return true;
 }
 
-extern "C" __global__ __launch_bounds__(S_THREADS) void q_scaled(ScaledArgs g) {
+// Two waves to a SIMD hide each other's waits: tall tiles would take more than half of its registers.
+#if S_MATRIX && RF_DEVICE_AMD && ARCH_MATRIX == ARCH_MATRIX_MFMA
+#define S_RESIDENT __attribute__((amdgpu_waves_per_eu(2)))
+#else
+#define S_RESIDENT
+#endif
+extern "C" __global__ __launch_bounds__(S_THREADS) S_RESIDENT void q_scaled(ScaledArgs g) {
 #if S_SLICED
     const u32 begin = group_z() * g.slice_k, end = g.k - begin < g.slice_k ? g.k : begin + g.slice_k;
 #else
@@ -665,35 +492,45 @@ extern "C" __global__ __launch_bounds__(S_THREADS) void q_scaled(ScaledArgs g) {
     Scales next;
     Operands operands;
     tile.start();
-    tile.clear();
     total.clear();
     operands.start(g, tile, lds, first_row, begin, end);
     next.start(g, first_row);
-    // Rounds since the sums were last scaled, this one included; scales are fetched one round before they are needed.
-    u32 open = 1, turn = 0;
-    if (S_MX || S_SUBS > 1 || g.rounds == 1 || begin + S_BK >= end) next.fetch(g, first_row, first_col, begin);
-    for (u32 k = begin; k < end; k += S_BK, turn ^= 1) {
-        const bool last = k + S_BK >= end, scaled = S_SUBS > 1 || open == g.rounds || last;
-        operands.put(turn);
-        if (S_MX || scaled) next.put(scales[turn]);
-        barrier();
-        const TileAddress tiles = operands.go_on(g, tile, turn, k, end);
-        const u32 coming = scaled ? 1 : open + 1;
-        if (!last && (S_MX || S_SUBS > 1 || coming == g.rounds || k + 2 * S_BK >= end)) next.fetch(g, first_row, first_col, k + S_BK);
+    // Rounds that are summed before a scale, or one where scales come within a round. Scales are fetched one round before they are needed.
+    const u32 rounds = S_SUBS > 1 ? 1 : g.rounds;
+    u32 turn = 0;
+    if (S_MX || rounds == 1 || begin + S_BK >= end) next.fetch(g, first_row, first_col, begin);
+    u32 k = begin;
+    do {
+        u32 open = rounds;
+        bool last, scaled;
+        tile.clear();
+        do {
+            last = k + S_BK >= end;
+            scaled = open == 1 || last;
+            operands.put(turn);
+            if (S_MX || scaled) next.put(scales[turn]);
+            barrier();
+            const TileAddress tiles = operands.go_on(g, tile, turn, k, end);
+            const u32 coming = open == 1 ? rounds : open - 1;
+            if (!last && (S_MX || coming == 1 || k + 2 * S_BK >= end)) next.fetch(g, first_row, first_col, k + S_BK);
 #pragma unroll
-        for (int sub = 0; sub < S_SUBS; ++sub) {
-            if (S_SUBS > 1 && k + sub * S_SUB >= end) break;
-            tile.multiply(tiles, tiles + S_BM * S_A_ROW, operands.columns, (const u32*)scales[turn], sub);
-            if (!scaled) continue;
-            const Scale* of_rows = scales[turn] + sub * (S_BM + S_BN);
-            total.add(tile, of_rows, of_rows + S_BM);
-            tile.clear();
-        }
+            for (int sub = 0; sub < S_SUBS; ++sub) {
+                if (!S_WHOLE && S_SUBS > 1 && k + sub * S_SUB >= end) break;
+                tile.multiply(tiles, tiles + S_BM * S_A_ROW, operands.columns, (const u32*)scales[turn], sub);
+                if (S_SUBS == 1) continue;
+                const Scale* of_rows = scales[turn] + sub * (S_BM + S_BN);
+                total.add(tile, of_rows, of_rows + S_BM);
+                tile.clear();
+            }
 #if S_DIRECT
-        operands.columns = operands.coming;
+            operands.columns = operands.coming;
 #endif
-        open = coming;
-    }
+            k += S_BK;
+            turn ^= 1;
+            --open;
+        } while (!scaled);
+        if (S_SUBS == 1) total.add(tile, scales[turn ^ 1], scales[turn ^ 1] + S_BM);
+    } while (k < end);
 #if S_SLICED
     total.write(g, tile, first_row, first_col, g.parts + (i64)group_z() * g.m * g.n, g.n, 1);
 #else

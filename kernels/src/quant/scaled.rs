@@ -259,6 +259,7 @@ fn multiply_ours(job: &Job<'_, '_>, c: ViewMut<'_>) -> Result<()> {
         vector,
         path,
         words: unit == Unit::Mx && a.words() && b.words(),
+        whole: choice.is_whole(a, b, k),
         sliced: choice.slices > 1,
         copies: copies(info, unit, vector),
         grouping: None,
@@ -505,6 +506,8 @@ struct ScaledKey {
     vector: [bool; 2],
     path: WeightPath,
     words: bool,
+    /// K is whole rounds.
+    whole: bool,
     sliced: bool,
     copies: bool,
     /// Of groups of rows.
@@ -533,6 +536,7 @@ fn source(key: ScaledKey) -> Source {
         ("S_SHUFFLED", usize::from(key.path != WeightPath::Rows)),
         ("S_DIRECT", usize::from(key.path == WeightPath::Direct)),
         ("S_WORDS", usize::from(key.words)),
+        ("S_WHOLE", usize::from(key.whole)),
         ("S_SLICED", usize::from(key.sliced)),
         ("S_ASYNC", usize::from(key.copies)),
         ("S_STAGES", if key.copies { STAGES } else { 1 }),
@@ -549,6 +553,7 @@ pub(crate) const SCALED_TEXTS: &str = concat!(
     include_str!("products.h"),
     include_str!("../gemm/rows.hip"),
     include_str!("../gemm/groups.hip"),
+    include_str!("scaled_tile.h"),
     include_str!("scaled.hip")
 );
 
@@ -584,7 +589,7 @@ pub(super) fn sources(arch: Arch, output: DType) -> impl Iterator<Item = (&'stat
         let sub = unit.sub(a, b, block, usize::MAX);
         let path = if laid_out { WeightPath::of_tiles(info, unit, sub) } else { WeightPath::Rows };
         let large = match (matrix, path) {
-            (true, WeightPath::Direct) => [4, direct_across(info)],
+            (true, WeightPath::Direct) => [if is_tall(info, unit, a) { 8 } else { 4 }, direct_across(info)],
             (true, _) => [if number == 0 { 4 } else { 2 }, 2],
             (false, _) => [4, 4],
         };
@@ -597,9 +602,11 @@ pub(super) fn sources(arch: Arch, output: DType) -> impl Iterator<Item = (&'stat
         let vector = [vector, vector || laid_out];
         let copies = copies(info, unit, vector);
         let words = unit == Unit::Mx && vector[0];
+        let whole = vector[0];
         let sliced = number % 2 == 1 && (block >= 128 || unit == Unit::Mx);
         let grouping = None;
-        let key = ScaledKey { a, b, output, matrix, unit, sub, tiles, vector, path, words, sliced, copies, grouping };
+        let key =
+            ScaledKey { a, b, output, matrix, unit, sub, tiles, vector, path, words, whole, sliced, copies, grouping };
         let grouping = (!laid_out).then_some([Grouping::Choices, Grouping::Offsets, Grouping::Counts][number % 3]);
         let grouped = grouping.map(|grouping| ScaledKey { grouping: Some(grouping), sliced: false, ..key });
         let grouped = grouped.map(|key| (grouped::OP, source(key)));
@@ -662,7 +669,7 @@ mod library;
 mod trial;
 mod tune;
 
-use choice::{Choice, WeightPath, at_once, choice, direct_across};
+use choice::{Choice, WeightPath, at_once, choice, direct_across, is_tall};
 pub use explain::explain_scaled;
 pub use grouped::{CodedStack, q_matmul_scaled_grouped};
 use library::Job;

@@ -9,6 +9,7 @@ mod activations;
 mod gguf;
 mod grouped;
 mod products;
+mod scaled;
 mod scaled_grouped;
 
 /// What a code is, from the definition of its format.

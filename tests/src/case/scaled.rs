@@ -58,7 +58,7 @@ pub fn cases() -> Vec<Case> {
         ([64, 63, 64], [I8, I8], TOKENS),
     ];
     // One row and one tile, edges of tiles in rows and along K, each height of tiles, both ways of exponents, decoded formats.
-    let laid_out: [Spec; 18] = [
+    let laid_out: [Spec; 21] = [
         ([1, 1, 2], [I8, I8], TOKENS),
         ([3, 17, 31], [I8, I8], TOKENS),
         ([40, 70, 640], [I8, I8], TOKENS),
@@ -78,6 +78,10 @@ pub fn cases() -> Vec<Case> {
         // A tile that lacks a row, and one that lacks a column.
         ([63, 64, 64], [I8, I8], TOKENS),
         ([64, 63, 64], [I8, I8], TOKENS),
+        // Enough for tall tiles, of which the last lacks rows and columns.
+        ([257, 4100, 160], [I8, I8], TOKENS),
+        ([258, 4100, 256], [E2M1, E2M1], [UP, UP]),
+        ([257, 4100, 160], [E4M3Fnuz, E4M3Fnuz], TOKENS),
     ];
     // Into 16 bits, and large enough for the vendor's library where there is one.
     let large: [Spec; 8] = [

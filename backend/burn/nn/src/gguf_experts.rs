@@ -60,6 +60,28 @@ pub fn grouped_matmul_gguf(
     one(run(operators::grouped_matmul_gguf(b.kind, epilogue), inputs))
 }
 
+/// Each row of `a`, `[rows, K]`, by the matrices that it has chosen, `[rows, each]`, -1 for none: `[rows · each, N]`, each row times its
+/// of `factors`, `[rows, each]`; `None` off rocfire's devices. There is no gradient.
+///
+/// A matrix is read anew for each choice: the faster way for as few rows as decoding has, and no sort stands before it. A choice's
+/// bits are those of [`ByExpert::matmul_gguf`] of few rows; the next read of the device is an error if a matrix is not there.
+///
+/// # Panics
+/// If shapes do not fit; for types other than f32, f16 and bf16; for tensors with a gradient.
+pub fn listed_matmul_gguf(
+    a: Tensor<2>,
+    b: &GgufMatrices,
+    matrices: Tensor<2, Int>,
+    factors: Option<Tensor<2>>,
+) -> Option<Tensor<2>> {
+    let [rows, each] = matrices.dims();
+    let factors = factors.map(|factors| factors.reshape([rows * each]).into_dispatch());
+    let operator = operators::listed_matmul_gguf(b.kind, factors.is_some());
+    let matrices = matrices.reshape([rows * each]).into_dispatch();
+    let inputs = [a.into_dispatch(), b.blocks.val().into_dispatch(), matrices].into_iter().chain(factors).collect();
+    one(run(operator, inputs))
+}
+
 /// [`Experts`](crate::Experts) whose matrices are in blocks of GGUF, each line along what it is multiplied by.
 #[derive(Module, Debug)]
 pub struct GgufExperts {

@@ -61,7 +61,7 @@ pub use coded_experts::{CodedMatrices, QuantExperts, grouped_matmul_coded};
 pub use custom::custom;
 pub use experts::{ByExpert, Experts, grouped_matmul};
 pub use gated::{GatedMlp, gate, log_softmax, softmax};
-pub use gguf_experts::{GgufExperts, GgufMatrices, grouped_matmul_gguf};
+pub use gguf_experts::{GgufExperts, GgufMatrices, grouped_matmul_gguf, listed_matmul_gguf};
 pub use hadamard::hadamard;
 pub use loss::CrossEntropyLoss;
 pub use multi_head::{MhaInput, MhaOutput, MultiHeadAttention};

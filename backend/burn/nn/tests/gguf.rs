@@ -12,6 +12,7 @@ use common::numbers;
 use rocfire_burn::RocmDevice;
 use rocfire_burn_nn::{
     Activation, ByExpert, Experts, Gguf, GgufExperts, GgufMatrices, GroupedEpilogue, grouped_matmul_gguf,
+    listed_matmul_gguf,
 };
 
 const EXPERTS: usize = 4;
@@ -81,6 +82,47 @@ fn experts_in_blocks_are_those_of_what_the_blocks_stand_for() {
         let other = GgufExperts { gate: other, ..coded.clone() };
         let other = other.load_record(ModuleRecord::from_bytes(bytes).unwrap());
         other.gate.blocks.val().into_data().assert_eq(&coded.gate.blocks.val().into_data(), true);
+    }
+}
+
+/// Of each choice the sum over K of what its blocks stand for, times its factor; the same twice; nothing of the wrong row.
+#[test]
+fn choices_are_products_with_the_matrices_they_name() {
+    let device = Device::from(RocmDevice::emulated("gfx1100").unwrap().burn());
+    let (n, k, rows, each) = (40, 96, 5, 3);
+    for (kind, dtype, near) in [(Gguf::Q8_0, DType::F32, 2e-5), (Gguf::Q4_0, DType::F16, 4e-3)] {
+        let (own, plain) = blocks(kind, [n, k], 3, &device);
+        let plain = plain.into_data().try_into_vec::<f32>().unwrap();
+        let chosen: Vec<i64> = (0..rows * each).map(|at| [3, 1, 0, -1, 2, 1, 1][at % 7]).collect();
+        let a = numbers([rows, k], 4, DType::F32, &device).mul_scalar(0.75).cast(dtype);
+        let factors = numbers([rows, each], 6, DType::F32, &device);
+        for factored in [false, true] {
+            let product = || {
+                let matrices = Tensor::<2, Int>::from_data(TensorData::new(chosen.clone(), [rows, each]), &device);
+                let factors = factored.then(|| factors.clone());
+                listed_matmul_gguf(a.clone(), &own, matrices, factors).expect("the device is rocfire's").into_data()
+            };
+            let (got, again) = (product(), product());
+            got.assert_eq(&again, true);
+            assert_eq!((got.shape.as_slice(), got.dtype), (&[rows * each, n][..], dtype));
+            let got = got.convert::<f32>().try_into_vec::<f32>().unwrap();
+            let values = |x: &Tensor<2>| x.clone().cast(DType::F32).into_data().try_into_vec::<f32>().unwrap();
+            let (a, factors) = (values(&a), values(&factors));
+            for (choice, matrix) in chosen.iter().enumerate() {
+                for column in 0..n {
+                    let weight = |at: usize| plain[(*matrix as usize * k + at) * n + column];
+                    let sum = |matrix: i64| -> f32 {
+                        if matrix < 0 { 0.0 } else { (0..k).map(|at| a[choice / each * k + at] * weight(at)).sum() }
+                    };
+                    let want = sum(*matrix) * if factored { factors[choice] } else { 1.0 };
+                    let got = got[choice * n + column];
+                    assert!(
+                        (got - want).abs() <= near * 4.0,
+                        "{kind:?}, choice {choice}, column {column}: {got} {want}"
+                    );
+                }
+            }
+        }
     }
 }
 

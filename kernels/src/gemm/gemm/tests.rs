@@ -155,6 +155,30 @@ fn tilings_and_slices_change_no_bit() {
     }
 }
 
+/// So many elements of C that a lane adds up four of each slice: in one layout of C all at once, in the other one by one.
+#[test]
+fn a_large_sum_of_slices_is_that_of_one_product() {
+    let device = device();
+    for dtype in [DType::F32, DType::BF16, DType::F64, DType::I32] {
+        let ([m, n, k], mut numbers) = ([65, 2020, 1100], Numbers::new(7));
+        let a = tensor(&device, &[m, k], dtype, &numbers.values(m * k, dtype), Lie::Plain);
+        let b = tensor(&device, &[k, n], dtype, &numbers.values(k * n, dtype), Lie::Plain);
+        let product = |sliced: bool, row: usize| {
+            let params = GemmParams { slice_k: Some(sliced), ..GemmParams::default() };
+            let mut c = Tensor::empty(&device, &[m, row], dtype).unwrap();
+            let layout = Layout::strided(&[m, n], &[row as i64, 1], 0).unwrap();
+            let to = c.view_mut().with_layout(layout).unwrap();
+            gemm(device.stream(), a.view(), b.view(), to, &params).unwrap();
+            let (bytes, line) = (c.to_bytes().unwrap(), row * dtype.size_bytes());
+            bytes.chunks(line).flat_map(|line| line[..n * dtype.size_bytes()].to_vec()).collect::<Vec<u8>>()
+        };
+        let whole = product(false, n);
+        for (sliced, row) in [(true, n), (true, n + 1), (false, n + 1)] {
+            assert!(product(sliced, row) == whole, "{dtype}, sliced {sliced}, rows {row} apart");
+        }
+    }
+}
+
 #[test]
 fn plain_tilings_change_no_bit() {
     let device = device_without_matrix_unit();

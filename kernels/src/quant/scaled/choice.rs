@@ -4,7 +4,7 @@ use rocfire_arch::{ArchInfo, Matrix};
 use rocfire_hal::Device;
 
 use super::library::Job;
-use super::{BLOCK_LEAST, NATIVE_DEPTH, Side, Unit};
+use super::{BLOCK_LEAST, Format, NATIVE_DEPTH, Side, Unit};
 use crate::family::{self, GRID_YZ_MAX};
 
 /// Codes that are summed from zero where a block is longer and a multiple of it, or all of K.
@@ -13,6 +13,8 @@ const CHUNK: usize = 512;
 const FEW_ROWS: usize = 32;
 /// Elements of C from which on workgroups take 128 x 64 of it: there are enough of them then.
 const LARGE: usize = 1 << 20;
+/// Rows of C that a wave computes where B goes to its registers and there are enough of them: each operand of B meets twice as many.
+const TALL: usize = 128;
 /// Workgroups of a compute unit, fewer of which are too few to fill it.
 const GROUPS_PER_UNIT: usize = 2;
 
@@ -35,6 +37,13 @@ pub(super) struct Choice {
     pub slices: usize,
 }
 
+impl Choice {
+    /// Whether K is whole rounds of loading.
+    pub fn is_whole(&self, a: &Side<'_>, b: &Side<'_>, k: usize) -> bool {
+        k.is_multiple_of(self.unit.depth(a.format, b.format))
+    }
+}
+
 /// `at_once`: workgroups that keep the device busy. Of what is chosen, the order of the sum depends on formats, scales and K alone.
 pub(super) fn choice(info: &ArchInfo, matrix: bool, at_once: usize, job: &Job<'_, '_>) -> Choice {
     let &Job { a, b, size: [m, n, k], .. } = job;
@@ -44,7 +53,13 @@ pub(super) fn choice(info: &ArchInfo, matrix: bool, at_once: usize, job: &Job<'_
     let path = WeightPath::choose(info, unit, sub, b);
     let whole = scaled >= k || unit == Unit::Mx;
     let rounds = rounds(scaled, depth, whole);
-    let tiles = if matrix { tiles(info, unit, sub, path, [m, n]) } else { [if m <= FEW_ROWS { 2 } else { 4 }, 4] };
+    let tiles = match matrix {
+        true => {
+            let at_once_tall = if is_tall(info, unit, a.format) { at_once } else { usize::MAX };
+            tiles(info, at_once_tall, unit, sub, path, [m, n])
+        }
+        false => [if m <= FEW_ROWS { 2 } else { 4 }, 4],
+    };
     let sides = match (matrix, path) {
         (true, WeightPath::Direct) => [16, 64],
         (true, _) => [32, 32],
@@ -68,15 +83,36 @@ fn rounds(block: usize, depth: usize, whole: bool) -> usize {
     }
 }
 
-/// Tiles of a wave on the matrix unit, down and across: of few rows no more than there are, of a large C as many as registers allow.
-fn tiles(info: &ArchInfo, unit: Unit, sub: usize, path: WeightPath, [m, n]: [usize; 2]) -> [usize; 2] {
+/// `at_once_tall`: tall workgroups that keep the device busy. Tiles of a wave on the matrix unit, down and across: of few rows no more than there are, of a large C as many as registers allow.
+fn tiles(
+    info: &ArchInfo,
+    at_once_tall: usize,
+    unit: Unit,
+    sub: usize,
+    path: WeightPath,
+    [m, n]: [usize; 2],
+) -> [usize; 2] {
     let large = m > 64 && m * n >= LARGE;
     match (path, m <= FEW_ROWS) {
+        (WeightPath::Direct, false) if large && info.wave_size == 64 && tall(at_once_tall, [m, n]) => {
+            [TALL / 16, direct_across(info)]
+        }
         (WeightPath::Direct, true) => [m.div_ceil(16), 1],
         (WeightPath::Direct, false) => [4, if large { direct_across(info) } else { 1 }],
         (_, true) => [1, 2],
         (_, false) => [if large && has_registers(info, unit, sub) { 4 } else { 2 }, 2],
     }
+}
+
+/// Whether two workgroups of tall tiles fit side by side: in LDS two rounds of A and its scales, in half of a SIMD's registers the operands.
+pub(super) fn is_tall(info: &ArchInfo, unit: Unit, a: Format) -> bool {
+    const LDS_BYTES: usize = 2 * (TALL * 128 + 2 * TALL * 8);
+    info.wave_size == 64 && 2 * LDS_BYTES <= info.lds_bytes as usize && (unit == Unit::Native || a.bits() == 4)
+}
+
+/// Whether workgroups of [`TALL`] rows and as many columns keep the device busy, with few rows left over.
+fn tall(at_once_tall: usize, [m, n]: [usize; 2]) -> bool {
+    m >= 2 * TALL && m.div_ceil(TALL) * n.div_ceil(TALL) >= at_once_tall
 }
 
 /// Workgroups that keep the device busy.
@@ -133,10 +169,15 @@ mod tests {
     #[test]
     fn large_products_take_large_tiles_and_few_rows_low_ones() {
         let info = |name| Arch::parse(name).unwrap().info();
-        let of = |name, path, sub, size| tiles(info(name), Unit::Native, sub, path, size);
+        let of = |name, path, sub, size| tiles(info(name), 608, Unit::Native, sub, path, size);
         assert_eq!(of("gfx942", WeightPath::Rows, 128, [4096, 4096]), [4, 2]);
         assert_eq!(of("gfx1201", WeightPath::Rows, 32, [4096, 4096]), [2, 2], "no registers for more");
-        assert_eq!(of("gfx942", WeightPath::Direct, 128, [4096, 4096]), [4, 2]);
+        assert_eq!(of("gfx950", WeightPath::Direct, 128, [4096, 4096]), [8, 2]);
+        assert_eq!(of("gfx950", WeightPath::Direct, 128, [2048, 2048]), [4, 2], "too few workgroups of the tall ones");
+        let is_tall = |name, unit, a| is_tall(info(name), unit, a);
+        assert!(is_tall("gfx950", Unit::Mx, Format::E2M1) && is_tall("gfx950", Unit::Native, Format::I8));
+        assert!(!is_tall("gfx950", Unit::Mx, Format::E4M3), "no registers");
+        assert!(!is_tall("gfx942", Unit::Native, Format::I8), "no LDS");
         assert_eq!(of("gfx1201", WeightPath::Direct, 128, [4096, 4096]), [4, 1]);
         assert_eq!(of("gfx942", WeightPath::Rows, 128, [16, 4096]), [1, 2]);
         assert_eq!(of("gfx942", WeightPath::Direct, 128, [17, 4096]), [2, 1]);

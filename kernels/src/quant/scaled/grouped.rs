@@ -86,6 +86,7 @@ pub fn q_matmul_scaled_grouped(
         vector,
         path: choice.path,
         words: choice.unit == Unit::Mx && a.words() && b.words() && stack.scale_bytes % 4 == 0,
+        whole: choice.is_whole(&a, &b, k),
         sliced: false,
         copies: copies(info, choice.unit, vector),
         grouping: Some(told.grouping),

@@ -159,7 +159,7 @@ fn decoding(objects: &[Object], arch: &'static str) -> Outcome<Vec<Pair>> {
 const TILING_OF_64: usize = 2;
 
 fn products(objects: &[Object], arch: &'static str) -> Outcome<Vec<Pair>> {
-    let (few, large) = ([64, 4096, 4096], [2048, 2048, 512]);
+    let (few, large) = ([64, 4096, 4096], [4096, 4096, 512]);
     let product = |name: &str, object: &str, (size, splits): ([usize; 3], usize), ours: Box<Ours>| -> Outcome<Pair> {
         let amd = gemm::of(find(objects, arch, object)?, size, splits).ok_or("no kernel of products")?;
         let [m, n, k] = size;
