@@ -79,7 +79,7 @@ const DOORS: &[(&str, &str, &str)] = &[
     ("quant::gate_quantise", "rocfire_burn_nn::Coded", "rocfire_candle::Coded"),
     ("quant::gguf_matmul_grouped", "rocfire_burn_nn::GgufExperts", "rocfire_candle::experts_gguf"),
     ("quant::gguf_matmul_grouped_fused", "rocfire_burn_nn::GgufExperts", "rocfire_candle::experts_gguf"),
-    ("quant::gguf_matmul_listed", "", "candle_nn::moe::moe_gemm_gguf"),
+    ("quant::gguf_matmul_listed", "rocfire_burn_nn::listed_matmul_gguf", "candle_nn::moe::moe_gemm_gguf"),
     ("quant::halve_to_fnuz", "rocfire_burn_nn::Coded", "rocfire_candle::Coded"),
     ("quant::norm_quantise", "rocfire_burn_nn::RmsNorm", "rocfire_candle::Coded"),
     ("quant::q_matmul", "Tensor::matmul of quantised tensors", ""),

@@ -100,11 +100,12 @@ fn choices_are_products_with_the_matrices_they_name() {
             let product = || {
                 let matrices = Tensor::<2, Int>::from_data(TensorData::new(chosen.clone(), [rows, each]), &device);
                 let factors = factored.then(|| factors.clone());
-                listed_matmul_gguf(a.clone(), &own, matrices, factors).expect("the device is rocfire's").into_data()
+                let y = listed_matmul_gguf(a.clone(), &own, matrices, factors).expect("the device is rocfire's");
+                assert_eq!((y.dims(), y.dtype()), ([rows * each, n], dtype));
+                y.into_data()
             };
             let (got, again) = (product(), product());
             got.assert_eq(&again, true);
-            assert_eq!((got.shape.as_slice(), got.dtype), (&[rows * each, n][..], dtype));
             let got = got.convert::<f32>().try_into_vec::<f32>().unwrap();
             let values = |x: &Tensor<2>| x.clone().cast(DType::F32).into_data().try_into_vec::<f32>().unwrap();
             let (a, factors) = (values(&a), values(&factors));
