@@ -116,7 +116,7 @@ struct Sink {
 #else
 struct Sink {
     // Whether it is the cheaper way to move it from one element of a lane to the next.
-    static const bool WALKS = RF_DEVICE_AMD;
+    static const bool WALKS = RF_DEVICE_AMD && ARCH_MATRIX == ARCH_MATRIX_MFMA;
     Out* c;
     i64 row_stride, col_stride;
     template <class Args> RF_FN void start(const Args& g) {
