@@ -165,7 +165,9 @@ fn equal_encoding(file: &Rows, words: &[u8], again: &[u8], text: &str) -> bool {
         // it returns.
         Format::Mubuf => (first(words) ^ first(again)) & !(1 << 55 | 1 << 52 | unwritten_bit(&one)) == 0,
         // LLVM reads the limits of the apertures as barriers' numbers, and makes literals of their own numbers.
-        Format::Sop1 if format!("{:?}", one.op).contains("Barrier") => text.contains("src_"),
+        Format::Sop1 if format!("{:?}", one.op).contains("Barrier") => {
+            text.contains("src_") && (first(words) ^ first(again)) & !0xff == 0
+        }
         // See `unread`.
         Format::Vop3 if writes_exec(&one) => (first(words) ^ first(again)) & !0xff == 0,
         // A compare to VCC, which is either named or meant by an upper bit of 0.

@@ -217,11 +217,15 @@ template <class H> RF_FN u32 exact_two(float low, float high) {
 // As `cast`, of a number: what becomes of a NaN is not said. Half of the instructions where there is none for bf16.
 template <class T> struct OfNumber { RF_FN static T of(float x) { return cast<T>(x); } };
 #if RF_DEVICE_AMD && !RF_CONVERTS_BF16
+// The bf16 in the upper half.
+RF_FN u32 number_rounded_to_bf16(float x) {
+    const u32 bits = bit_cast<u32>(x);
+    return bits + 0x7fffu + ((bits >> 16) & 1u);
+}
 template <> struct OfNumber<bf16> {
     RF_FN static bf16 of(float x) {
-        const u32 bits = bit_cast<u32>(x);
         bf16 y;
-        y.bits = (u16)((bits + 0x7fffu + ((bits >> 16) & 1u)) >> 16);
+        y.bits = (u16)(number_rounded_to_bf16(x) >> 16);
         return y;
     }
 };
@@ -230,10 +234,7 @@ template <> struct OfNumber<bf16> {
 // As `two_of`, of numbers.
 template <class H> RF_FN u32 two_numbers(float low, float high) {
 #if RF_DEVICE_AMD && !RF_CONVERTS_BF16
-    if (same<H, bf16>::value) {
-        const u32 bits[2] = {bit_cast<u32>(low), bit_cast<u32>(high)};
-        return high_halves(bits[0] + 0x7fffu + (bits[0] >> 16 & 1), bits[1] + 0x7fffu + (bits[1] >> 16 & 1));
-    }
+    if (same<H, bf16>::value) return high_halves(number_rounded_to_bf16(low), number_rounded_to_bf16(high));
 #endif
     return two_of<H>(low, high);
 }

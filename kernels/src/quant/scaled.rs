@@ -589,7 +589,7 @@ pub(super) fn sources(arch: Arch, output: DType) -> impl Iterator<Item = (&'stat
         let sub = unit.sub(a, b, block, usize::MAX);
         let path = if laid_out { WeightPath::of_tiles(info, unit, sub) } else { WeightPath::Rows };
         let large = match (matrix, path) {
-            (true, WeightPath::Direct) => [if is_tall(info, unit, a) { 8 } else { 4 }, direct_across(info)],
+            (true, WeightPath::Direct) => [if tall_fit(info, unit, a) { 8 } else { 4 }, direct_across(info)],
             (true, _) => [if number == 0 { 4 } else { 2 }, 2],
             (false, _) => [4, 4],
         };
@@ -669,7 +669,7 @@ mod library;
 mod trial;
 mod tune;
 
-use choice::{Choice, WeightPath, at_once, choice, direct_across, is_tall};
+use choice::{Choice, WeightPath, at_once, choice, direct_across, tall_fit};
 pub use explain::explain_scaled;
 pub use grouped::{CodedStack, q_matmul_scaled_grouped};
 use library::Job;

@@ -53,11 +53,9 @@ pub(super) fn choice(info: &ArchInfo, matrix: bool, at_once: usize, job: &Job<'_
     let path = WeightPath::choose(info, unit, sub, b);
     let whole = scaled >= k || unit == Unit::Mx;
     let rounds = rounds(scaled, depth, whole);
+    let tall = tall_fit(info, unit, a.format) && tall_fill(at_once, [m, n]);
     let tiles = match matrix {
-        true => {
-            let at_once_tall = if is_tall(info, unit, a.format) { at_once } else { usize::MAX };
-            tiles(info, at_once_tall, unit, sub, path, [m, n])
-        }
+        true => tiles(info, tall, unit, sub, path, [m, n]),
         false => [if m <= FEW_ROWS { 2 } else { 4 }, 4],
     };
     let sides = match (matrix, path) {
@@ -83,20 +81,12 @@ fn rounds(block: usize, depth: usize, whole: bool) -> usize {
     }
 }
 
-/// `at_once_tall`: tall workgroups that keep the device busy. Tiles of a wave on the matrix unit, down and across: of few rows no more than there are, of a large C as many as registers allow.
-fn tiles(
-    info: &ArchInfo,
-    at_once_tall: usize,
-    unit: Unit,
-    sub: usize,
-    path: WeightPath,
-    [m, n]: [usize; 2],
-) -> [usize; 2] {
+/// Tiles of a wave on the matrix unit, down and across: of few rows no more than there are, of a large C as many as registers allow.
+/// `tall`: whether those of [`TALL`] rows fit, and fill the device.
+fn tiles(info: &ArchInfo, tall: bool, unit: Unit, sub: usize, path: WeightPath, [m, n]: [usize; 2]) -> [usize; 2] {
     let large = m > 64 && m * n >= LARGE;
     match (path, m <= FEW_ROWS) {
-        (WeightPath::Direct, false) if large && info.wave_size == 64 && tall(at_once_tall, [m, n]) => {
-            [TALL / 16, direct_across(info)]
-        }
+        (WeightPath::Direct, false) if large && tall => [TALL / 16, direct_across(info)],
         (WeightPath::Direct, true) => [m.div_ceil(16), 1],
         (WeightPath::Direct, false) => [4, if large { direct_across(info) } else { 1 }],
         (_, true) => [1, 2],
@@ -105,14 +95,14 @@ fn tiles(
 }
 
 /// Whether two workgroups of tall tiles fit side by side: in LDS two rounds of A and its scales, in half of a SIMD's registers the operands.
-pub(super) fn is_tall(info: &ArchInfo, unit: Unit, a: Format) -> bool {
+pub(super) fn tall_fit(info: &ArchInfo, unit: Unit, a: Format) -> bool {
     const LDS_BYTES: usize = 2 * (TALL * 128 + 2 * TALL * 8);
     info.wave_size == 64 && 2 * LDS_BYTES <= info.lds_bytes as usize && (unit == Unit::Native || a.bits() == 4)
 }
 
 /// Whether workgroups of [`TALL`] rows and as many columns keep the device busy, with few rows left over.
-fn tall(at_once_tall: usize, [m, n]: [usize; 2]) -> bool {
-    m >= 2 * TALL && m.div_ceil(TALL) * n.div_ceil(TALL) >= at_once_tall
+fn tall_fill(at_once: usize, [m, n]: [usize; 2]) -> bool {
+    m >= 2 * TALL && m.div_ceil(TALL) * n.div_ceil(TALL) >= at_once
 }
 
 /// Workgroups that keep the device busy.
@@ -169,15 +159,19 @@ mod tests {
     #[test]
     fn large_products_take_large_tiles_and_few_rows_low_ones() {
         let info = |name| Arch::parse(name).unwrap().info();
-        let of = |name, path, sub, size| tiles(info(name), 608, Unit::Native, sub, path, size);
+        let of = |name, path, sub, size| {
+            let tall = tall_fit(info(name), Unit::Native, Format::I8) && tall_fill(608, size);
+            tiles(info(name), tall, Unit::Native, sub, path, size)
+        };
         assert_eq!(of("gfx942", WeightPath::Rows, 128, [4096, 4096]), [4, 2]);
         assert_eq!(of("gfx1201", WeightPath::Rows, 32, [4096, 4096]), [2, 2], "no registers for more");
+        assert_eq!(of("gfx942", WeightPath::Direct, 128, [4096, 4096]), [4, 2]);
         assert_eq!(of("gfx950", WeightPath::Direct, 128, [4096, 4096]), [8, 2]);
         assert_eq!(of("gfx950", WeightPath::Direct, 128, [2048, 2048]), [4, 2], "too few workgroups of the tall ones");
-        let is_tall = |name, unit, a| is_tall(info(name), unit, a);
-        assert!(is_tall("gfx950", Unit::Mx, Format::E2M1) && is_tall("gfx950", Unit::Native, Format::I8));
-        assert!(!is_tall("gfx950", Unit::Mx, Format::E4M3), "no registers");
-        assert!(!is_tall("gfx942", Unit::Native, Format::I8), "no LDS");
+        let fit = |name, unit, a| tall_fit(info(name), unit, a);
+        assert!(fit("gfx950", Unit::Mx, Format::E2M1) && fit("gfx950", Unit::Native, Format::I8));
+        assert!(!fit("gfx950", Unit::Mx, Format::E4M3), "no registers");
+        assert!(!fit("gfx942", Unit::Native, Format::I8), "no LDS");
         assert_eq!(of("gfx1201", WeightPath::Direct, 128, [4096, 4096]), [4, 1]);
         assert_eq!(of("gfx942", WeightPath::Rows, 128, [16, 4096]), [1, 2]);
         assert_eq!(of("gfx942", WeightPath::Direct, 128, [17, 4096]), [2, 1]);
