@@ -1,8 +1,8 @@
-//! `few.hip` and `few_staged.hip`: which of them a product of few rows gets, with which tile, and its source. `q_matmul.rs` launches it.
+//! `few.hip`, `few_ring.hip` and `few_staged.hip`: which of them a product of few rows gets, with which tile, and its source. `q_matmul.rs` launches it.
 //!
 //! Codes of 32-bit words along N become operands of the matrix unit in the registers that they were loaded into. A workgroup has a strip
 //! of columns and whole rows of A, its waves cut K. In `few.hip` each wave loads words and rows of A for itself, and no tile of them lies
-//! in LDS; in `few_staged.hip` a workgroup has all rows, whose words and rows of A go through LDS once for all its waves.
+//! in LDS; in `few_ring.hip` it does so by way of a ring in LDS of its own; in `few_staged.hip` a workgroup has all rows, whose words and rows of A go through LDS once for all its waves.
 
 use std::ops::RangeInclusive;
 
@@ -48,6 +48,13 @@ const PIECES_NVIDIA: [usize; 2] = [4, 2];
 /// Up to so many rows a workgroup on NVIDIA's cards has 16 waves, whose sums leave few registers; beyond, 8: 64 rows of w4a16 by 16 of 32 rows
 /// each take 44.6 us.
 const WAVES_MORE_ROWS: usize = 32;
+/// Waves of a workgroup that has rings, all along K, of which a multiprocessor is to have room for so many; LDS that each takes beside its own.
+/// Of slabs in a ring as many as then fit. On an H200 in us, w4a16 of one row, 4096 x 14336 (2026-11-29): 8 waves of 2 words 9.6, 16 of one
+/// word 12.3, one workgroup of 16 waves 10.8, of 8 waves with rings of 8 slabs 13.2; `few.hip` 11.9.
+const RING_WAVES: usize = 8;
+const RESIDENT: usize = 2;
+const RESERVED_LDS: usize = 1 << 10;
+const RING_SLABS: RangeInclusive<usize> = 3..=6;
 /// Slabs of a wave at least: two are under way at a time.
 const SLABS_LEAST: usize = 2;
 /// What a workgroup's beginning and end take, in slabs of a wave.
@@ -123,8 +130,19 @@ pub(crate) struct Tile {
     pub high: usize,
     /// Waves that have a part of each word's codes.
     pub share: usize,
-    /// What `few_staged.hip` has; `None` for `few.hip`.
+    /// What `few_staged.hip` has; `None` for the others.
     pub staging: Option<Staging>,
+    /// What `few_ring.hip` has; `None` for the others.
+    pub ring: Option<Ring>,
+}
+
+/// The rings of `few_ring.hip` in LDS.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct Ring {
+    /// Slabs in a wave's ring.
+    pub slabs: usize,
+    /// Of the rings, or of the sums in their place.
+    pub lds_bytes: usize,
 }
 
 /// The stages of `few_staged.hip` in LDS.
@@ -183,6 +201,7 @@ impl Tile {
             high: 1,
             share: 1,
             staging: None,
+            ring: None,
         })
     }
 
@@ -221,6 +240,7 @@ impl Tile {
             high,
             share,
             staging: None,
+            ring: None,
         };
         let sum_bytes = tile.kept * unit.line(per, side) * size_of::<f32>();
         let piece_bytes = tile.parts() * unit.piece_bytes(tile.kept, side);
@@ -231,9 +251,31 @@ impl Tile {
         (lds_bytes <= info.lds_bytes as usize).then_some(Tile { stages: room(pieces), staging, ..tile })
     }
 
-    /// The tile of whichever kernel is faster.
-    pub(super) fn choose(info: &ArchInfo, m: usize, per: usize, fits: impl Fn(usize) -> bool) -> Option<Tile> {
+    /// The same of `few_ring.hip`, for rows that NVIDIA's unit takes as two each.
+    fn ringed(self, info: &ArchInfo, per: usize, fits: impl Fn(usize) -> bool) -> Option<Tile> {
+        let unit = Unit::of(info.matrix, self.kept)?;
+        let row_bytes = unit.lanes * self.wide * size_of::<u32>();
+        let slab_bytes = RING_WAVES * SLAB * (row_bytes + self.kept * size_of::<u16>());
+        let room = info.lds_bytes as usize / RESIDENT - RESERVED_LDS;
+        let slabs = (room / slab_bytes).min(*RING_SLABS.end());
+        let lds_bytes = (slabs * slab_bytes).max(self.kept * unit.line(self.wide * per, 1) * size_of::<f32>());
+        let serves = self.spread && fits(COPIED_WORDS) && slabs >= *RING_SLABS.start() && lds_bytes <= room;
+        let ring = Some(Ring { slabs, lds_bytes });
+        serves.then_some(Tile { waves: RING_WAVES, side: 1, stages: 0, ring, ..self })
+    }
+
+    /// The tile of whichever kernel is faster; `by_ring`: `few_ring.hip` has registers for the format.
+    pub(super) fn choose(
+        info: &ArchInfo,
+        m: usize,
+        per: usize,
+        by_ring: bool,
+        fits: impl Fn(usize) -> bool,
+    ) -> Option<Tile> {
         let plain = Tile::of(info.matrix, m, per, &fits)?;
+        if let Some(ringed) = plain.ringed(info, per, &fits).filter(|_| by_ring) {
+            return Some(ringed);
+        }
         let (groups, plain_rows) = (m.div_ceil(plain.kept), m.next_multiple_of(plain.kept));
         let worth = |staged: &Tile| match info.matrix {
             Matrix::MmaSync => m > UNSTAGED_ROWS_NVIDIA,
@@ -249,12 +291,17 @@ impl Tile {
 
     /// The kernel's name.
     pub(super) fn kernel(&self) -> &'static str {
-        if self.staging.is_some() { "few_staged" } else { "few" }
+        match (self.staging, self.ring) {
+            (Some(_), _) => "few_staged",
+            (None, Some(_)) => "few_ring",
+            (None, None) => "few",
+        }
     }
 
     /// Its dynamic LDS.
     pub(super) fn lds_bytes(&self) -> u32 {
-        self.staging.map_or(0, |staging| staging.lds_bytes as u32)
+        let staged = self.staging.map_or(0, |staging| staging.lds_bytes as u32);
+        self.ring.map_or(staged, |ring| ring.lds_bytes as u32)
     }
 
     /// Waves that cut K.
@@ -377,8 +424,10 @@ pub(crate) fn source(key: FewKey, epilogue: &str) -> Source {
         ("F_SHARE", tile.share),
         ("F_STAGES", tile.stages),
         ("F_PIECES", tile.staging.map_or(0, |staging| staging.pieces)),
-        ("F_LDS", tile.staging.map_or(0, |staging| staging.lds_bytes)),
-        ("F_SUM_BYTES", tile.staging.map_or(SUM_BYTES, |staging| staging.lds_bytes)),
+        ("F_RING", tile.ring.map_or(0, |ring| ring.slabs)),
+        ("F_RESIDENT", RESIDENT),
+        ("F_LDS", tile.lds_bytes() as usize),
+        ("F_SUM_BYTES", if tile.lds_bytes() > 0 { tile.lds_bytes() as usize } else { SUM_BYTES }),
         ("F_FOLD", tile.fold),
         ("F_RUN", tile.run),
         ("F_SPREAD", usize::from(tile.spread)),
@@ -394,6 +443,7 @@ pub(crate) fn source(key: FewKey, epilogue: &str) -> Source {
     let defines: Vec<(&str, &str)> = types.into_iter().chain(numbers.iter().map(|(n, v)| (*n, v.as_str()))).collect();
     let text = match tile.staging {
         Some(_) => in_front_of!("few_codes.h", "few_unit.h", "few.h", "few_sums.h", "few_staged.hip"),
+        None if tile.ring.is_some() => in_front_of!("few_codes.h", "few_unit.h", "few.h", "few_sums.h", "few_ring.hip"),
         None => in_front_of!("few_codes.h", "few_unit.h", "few.h", "few_sums.h", "few.hip"),
     };
     Source::new(tile.kernel(), epilogue::in_front(epilogue, text), &defines)
@@ -426,7 +476,7 @@ mod tests {
     #[test]
     fn stages_are_for_rows_whose_words_would_be_decoded_more_often() {
         let of = |arch, m, per| {
-            let tile = Tile::choose(Arch::parse(arch).unwrap().info(), m, per, |_| true).unwrap();
+            let tile = Tile::choose(Arch::parse(arch).unwrap().info(), m, per, true, |_| true).unwrap();
             tile.staging.map(|_| (tile.tiles, tile.high, tile.share, tile.parts()))
         };
         assert_eq!(of("sm_90", 16, 8), None);
@@ -440,7 +490,8 @@ mod tests {
         assert_eq!(of("gfx1201", 33, 8), None, "of 64 rows as much is multiplied as of 33");
         assert_eq!(of("gfx1201", 64, 8), Some((2, 2, 2, 2)));
         assert_eq!(of("gfx90a", 64, 8), None);
-        let narrow = Tile::choose(Arch::parse("sm_90").unwrap().info(), 64, 8, |wide| wide < COPIED_WORDS).unwrap();
+        let narrow =
+            Tile::choose(Arch::parse("sm_90").unwrap().info(), 64, 8, true, |wide| wide < COPIED_WORDS).unwrap();
         assert_eq!(narrow.staging, None, "words that are no vectors of four");
     }
 

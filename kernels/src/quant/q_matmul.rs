@@ -1,4 +1,4 @@
-//! `q_matmul`: the launcher of `q_matmul.hip`, `few.hip`, `few_staged.hip`, `few_along.hip` and `few_hopper.hip`.
+//! `q_matmul`: the launcher of `q_matmul.hip`, `few.hip`, `few_ring.hip`, `few_staged.hip`, `few_along.hip` and `few_hopper.hip`.
 
 use std::borrow::Cow;
 
@@ -435,7 +435,7 @@ impl<'a> Product<'a> {
         // - `QMatmulArgs` is the twin of the kernel's struct, sizes asserted on both sides; `check` saw to it that the strides
         //   belong to views of `a` [m, k], codes [k, n] and their scales, and views lie inside their buffers; the kernels read
         //   rows below m, columns below n, k below k, and the slices that were allocated.
-        // - They write `written` only. Before it waits `few.hip` reads words.
+        // - They write `written` only. Before they wait `few.hip` and `few_ring.hip` read words.
         unsafe {
             KernelLaunch::new(self.stream, &source, (OP, kernel), grid, [threads, 1, 1])
                 .with(lds_bytes, Work::default())
@@ -465,8 +465,18 @@ fn few(info: &ArchInfo, of: &Operands<'_>, dtype: DType, strip: bool) -> Option<
     let (matrix, m, k) = (info.matrix, of.args.m as usize, of.args.k as usize);
     let others = strip && m <= UNIT_ROWS && matches!(matrix, Matrix::Wmma11 | Matrix::Wmma12);
     let fits = |wide: usize| of.by_words() && of.in_vectors(wide);
-    let tile = (serves_few(of, dtype) && !others && m <= few::ROWS_MAX).then(|| Tile::choose(info, m, of.per, fits));
+    let tile = (serves_few(of, dtype) && !others && m <= few::ROWS_MAX)
+        .then(|| Tile::choose(info, m, of.per, has_ring(of.format, dtype), fits));
     tile.flatten().map(|tile| tile.folding(matrix, k, of.block_k()))
+}
+
+/// Whether `few_ring.hip` has registers for codes of a format: the floats of 8 bits that are decoded one by one leave too few.
+fn has_ring(format: Format, dtype: DType) -> bool {
+    match format {
+        Format::I8 | Format::I4 | Format::I2 | Format::E2M1 => true,
+        Format::E4M3 => dtype == DType::BF16,
+        Format::E5M2 | Format::E4M3Fnuz | Format::E5M2Fnuz => false,
+    }
 }
 
 /// The tile of Hopper's kernel of few rows, where it takes the product.
