@@ -1,6 +1,6 @@
 //! Products of groups of rows by matrices in blocks of GGUF. Nothing here has gradients.
 
-use rocfire_fusion::{Draft, Epilogue, Scalar, eager};
+use rocfire_fusion::{Epilogue, Scalar, eager};
 use rocfire_hal::{DType, Stream, Tensor};
 
 use super::experts::{Chosen, GroupedEpilogue};
@@ -8,7 +8,6 @@ use super::tokens::of_type;
 use super::{Operator, Spec};
 use crate::Result;
 use crate::gemm::GemmGroups;
-use crate::graphs::{self, Graphs};
 use crate::quant::{
     Gguf, GgufMatrices, ListedRows, gguf_matmul_grouped, gguf_matmul_grouped_fused, gguf_matmul_listed,
 };
@@ -64,15 +63,6 @@ pub fn expert_matmul_gguf(kind: Gguf, epilogue: GroupedEpilogue) -> Operator {
     })
 }
 
-/// The numbers below `count`.
-fn numbers(stream: &Stream, count: usize) -> Result<Tensor> {
-    static GRAPHS: Graphs<()> = Graphs::new();
-    let graph = GRAPHS.get((), |()| Draft::graph("numbers", |draft| draft.index(0).cast(DType::I32)));
-    let mut numbers = Tensor::empty(&stream.device(), &[count], DType::I32)?;
-    graphs::run(stream, &graph, &[count], &[], &[], &mut [numbers.view_mut()])?;
-    Ok(numbers)
-}
-
 /// [`gguf_matmul_listed`] of every choice of every row: a matrix is read anew for each, which is the faster way for as few rows as
 /// decoding has.
 ///
@@ -90,10 +80,10 @@ pub fn listed_matmul_gguf(kind: Gguf, factors: bool) -> Operator {
         if entries == 0 {
             return Ok(());
         }
-        let (matrices, choices) = (of_type(stream, &inputs[2], DType::I32)?, numbers(stream, entries)?);
+        let matrices = of_type(stream, &inputs[2], DType::I32)?;
         let factors = inputs.get(3).map(|factors| of_type(stream, factors, DType::F32)).transpose()?;
         let list = ListedRows {
-            choices: choices.view(),
+            choices: None,
             matrices: matrices.view(),
             each: entries / a.shape().first().copied().unwrap_or(1).max(1),
             factors: factors.as_ref().map(Tensor::view),

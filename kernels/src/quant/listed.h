@@ -1,10 +1,11 @@
 // listed.h: a tile that is an entry of a list, in the place of `go_to_tile` of coded.h, behind which it stands. `choices` have the row of
-// C of each entry, `bounds` its matrix, `scales` a factor of each row of C, or are none.
+// C of each entry, or are none: then it is the entry's number, from `group_rows` on. `bounds` have its matrix, `scales` a factor of each row of
+// C, or are none.
 RF_CHECKS_INDICES
 
 template <int TILE> RF_FN bool go_to_tile(QMatmulArgs& g, RowsOfA&, u32& first_row) {
     static_assert(TILE == 1, "an entry is one row");
-    const u32 choice = (u32)g.choices[group_y()], number = (u32)g.bounds[group_y()], row = choice / g.each;
+    const u32 choice = g.choices ? (u32)g.choices[group_y()] : g.group_rows + group_y(), number = (u32)g.bounds[group_y()], row = choice / g.each;
     first_row = 0;
     if (choice >= g.m) return false;
     if (number >= g.groups) {

@@ -97,7 +97,7 @@ pub fn cases() -> Vec<Case> {
     let blocks = (Gguf::Q4K, 0);
     cases.push(coded(([DType::BF16; 2], forever(&rows), [24, 256], blocks, By::Choices(8), CONTIGUOUS)));
     cases.extend(MANY_STEPS.into_iter().map(coded));
-    cases.extend(LISTED.into_iter().map(listed));
+    cases.extend(LISTED.into_iter().map(|entries| listed(entries, true)));
     cases
 }
 
@@ -331,21 +331,35 @@ fn coded(([dtype, output], rows, [n, k], (kind, behind), by, a_placement): Row) 
     Case::new("gguf_matmul_grouped", dtype, size, 2.0 * (grouped.total() * n * k) as f64, call).summing(k)
 }
 
-/// Rows of a list, of which one is not there and one has no matrix; what no entry has keeps the zeros from before.
-fn listed(([dtype, output], [entries, each], [n, k], kind, has_factors, a_placement): Entries) -> Case {
+/// Lists of matrices alone, whose entries are the choices: one, one token's, several tokens', and more than an axis of a grid has.
+pub fn in_order() -> Vec<Case> {
+    use DType::{BF16, F16, F32};
+    let of: [Entries; 4] = [
+        ([BF16, BF16], [1, 1], [33, 256], Gguf::Q4K, false, CONTIGUOUS),
+        ([F16, F32], [8, 8], [7, 512], Gguf::Q6K, true, CONTIGUOUS),
+        ([F32, F32], [13, 4], [31, 96], Gguf::Q8_0, true, Placement::Strided),
+        ([F32, F32], [65_600, 8], [1, 32], Gguf::Q4_0, false, CONTIGUOUS),
+    ];
+    of.into_iter().map(|entries| listed(entries, false)).collect()
+}
+
+/// Rows of a list, of which one is not there and one has no matrix; what no entry has keeps the zeros from before. `chosen`: the list says
+/// which choice an entry is.
+fn listed(([dtype, output], [entries, each], [n, k], kind, has_factors, a_placement): Entries, chosen: bool) -> Case {
     const COUNT: usize = 4;
     let in_line = k / kind.weights();
     let blocks: Vec<u8> = (0..COUNT * n * in_line).flat_map(|seed| block(kind, seed)).collect();
     let bytes: Vec<f64> = blocks.iter().map(|&byte| f64::from(byte)).collect();
     let choices: Vec<f64> =
-        (0..entries).map(|at| if at == 2 { entries + 5 } else { at * 7 % entries } as f64).collect();
+        (0..entries).map(|at| if !chosen { at } else if at == 2 { entries + 5 } else { at * 7 % entries } as f64).collect();
     let matrices: Vec<f64> =
         (0..entries).map(|at| if at == 3 { -1.0 } else { ((at * 5 + 1) % COUNT) as f64 }).collect();
     let launch = move |stream: &Stream, inputs: &[Tensor], outputs: &mut [Tensor]| -> Result<(), Failure> {
         let [a, blocks, choices, matrices, factors] = inputs else { return Err("five inputs".into()) };
         rocfire_fusion::eager::fill(outputs[0].view_mut(), rocfire_fusion::Scalar::Int(0))?;
         let factors = has_factors.then(|| factors.view());
-        let list = ListedRows { choices: choices.view(), matrices: matrices.view(), each, factors };
+        let choices = chosen.then(|| choices.view());
+        let list = ListedRows { choices, matrices: matrices.view(), each, factors };
         let w = GgufMatrices { blocks: blocks.view(), kind };
         Ok(gguf_matmul_listed(stream, a.view(), &w, &list, outputs[0].view_mut())?)
     };
@@ -374,7 +388,8 @@ fn listed(([dtype, output], [entries, each], [n, k], kind, has_factors, a_placem
         (Array::random(&[entries], DType::F32, 2), CONTIGUOUS),
     ];
     let with = if has_factors { "factors" } else { "none" };
-    let size = format!("{entries}/{each} x {n} x {k} {kind:?} {with} {output} {a_placement:?}");
+    let order = if chosen { "" } else { "in order " };
+    let size = format!("{entries}/{each} x {n} x {k} {kind:?} {with} {output} {order}{a_placement:?}");
     let call = Call { inputs, outputs: vec![(vec![entries, n], output)], launch, oracle };
     Case::new("gguf_matmul_listed", dtype, size, 2.0 * (entries * n * k) as f64, call).summing(k)
 }

@@ -360,6 +360,7 @@ pub fn all() -> Vec<Case> {
         delta::cases(),
         gguf::of_16_bits(),
         grouped_scaled::cases(),
+        gguf::in_order(),
     ]
     .into_iter()
     .flatten()

@@ -362,7 +362,7 @@ fn gguf_mixture(call: &Call, gguf: Gguf, element: Element, given: &Experts) -> R
     };
     let mut out = on.tensor("output", given.out, &[tokens, outputs], DType::F32)?;
     let factors = factors.as_ref().map(Tensor::view);
-    let list = ListedRows { choices: choices.view(), matrices: matrices.view(), each, factors };
+    let list = ListedRows { choices: Some(choices.view()), matrices: matrices.view(), each, factors };
     let w = GgufMatrices { blocks: blocks.view(), kind: gguf.kind };
     Ok(gguf_matmul_listed(on.stream(), x.view(), &w, &list, out.view_mut())?)
 }

@@ -16,9 +16,10 @@ const OP: &str = "gguf_matmul_listed";
 /// Which rows are multiplied, by which matrices, and where to; known on the device alone.
 #[derive(Clone, Copy, Debug)]
 pub struct ListedRows<'a> {
-    /// The choice of each entry: I32 `[entries]`, contiguous. Choice `n` is row `n` of `c`, of row `n / each` of `a`.
-    pub choices: View<'a>,
-    /// The matrix of each entry, likewise.
+    /// The choice of each entry: I32 `[entries]`, contiguous. Choice `n` is row `n` of `c`, of row `n / each` of `a`. `None`: entry `n` is
+    /// choice `n`.
+    pub choices: Option<View<'a>>,
+    /// The matrix of each entry: I32 `[entries]`, contiguous.
     pub matrices: View<'a>,
     /// How many choices have a row of `a`.
     pub each: usize,
@@ -46,7 +47,7 @@ pub fn gguf_matmul_listed(
     c: ViewMut<'_>,
 ) -> Result<()> {
     let [count, k, n] = check(stream, &a, w, list, &c)?;
-    let (rows, entries) = (c.shape()[0], list.choices.len());
+    let (rows, entries) = (c.shape()[0], list.matrices.len());
     if c.is_empty() || count == 0 {
         return Ok(());
     }
@@ -80,13 +81,13 @@ pub fn gguf_matmul_listed(
         let told = ToldGroups {
             grouping,
             bounds: from(&list.matrices),
-            choices: from(&list.choices),
+            choices: list.choices.as_ref().map_or(0, from),
             count,
             row_tiles: GRID_YZ_MAX.min(entries - first),
             each: list.each,
             a_rows: a.shape()[0],
         };
-        let args = GroupedArgs::new(product, &told, 0, &Apart { w_group: strides[0], s_group_bytes: 0 });
+        let args = GroupedArgs::new(product, &told, first, &Apart { w_group: strides[0], s_group_bytes: 0 });
         let grid = [n.div_ceil(LISTED_COLUMNS), told.row_tiles, 1];
         let launch = KernelLaunch::new(stream, &source, (OP, "gguf_few"), grid, [FEW_BLOCK, 1, 1]);
         // SAFETY:
@@ -127,8 +128,8 @@ fn check(
         let expected = format!("rows for {rows} choices, {} a row", list.each);
         return Err(shape(OP, "a", expected, a_rows));
     }
-    let entries = list.choices.len();
-    let lists = [("choices", Some(&list.choices), DType::I32, entries)];
+    let entries = list.matrices.len();
+    let lists = [("choices", list.choices.as_ref(), DType::I32, entries)];
     let lists = lists.into_iter().chain([("matrices", Some(&list.matrices), DType::I32, entries)]);
     for (arg, view, dtype, len) in lists.chain([("factors", list.factors.as_ref(), DType::F32, rows)]) {
         let Some(view) = view else { continue };
