@@ -6,15 +6,15 @@
 //                                                                          cut K of a strip of columns; the grid's third axis is theirs
 // Block  : (4 * H_GROUPS * ARCH_WAVE_SIZE, 1, 1)                           each four waves have 64 columns and all rows
 // LDS    : H_STAGES * STAGE_BYTES, then SUMS_BYTES, dynamic
-// Needs  : A and C of 16 bits, K % 64 == 0, rows of A contiguous and aligned to 16 bytes, words of a row neighbours, rows of them whole, aligned
+// Needs  : words that the launch ahead does not write; A and C of 16 bits, K % 64 == 0, rows of A contiguous and aligned to 16 bytes, words of a row neighbours, rows of them whole, aligned
 //          vectors of four words, scales' blocks along K multiples of 64; H_BESIDE: scales of neighbouring columns side by side, in aligned
 //          vectors of two; C apart from all inputs        checked by the launcher
 // Numeric: codes enter exactly. The sum over a block of scales, or what a workgroup has of it, is multiplied by the scale in f32 and added in
 //          ascending order of K; workgroups are added in ascending order. Within 16 k the order is that of the unit. Q_LATE: scales multiply the
 //          last sum.
 //
-// Macros : those of coded.h; H_ROWS of A in a tile, 8 to 64; H_GROUPS of four waves; H_PARTS; H_STAGES, H_PIECES of 64 k in each; H_BESIDE;
-//          H_SCALE a number of quant.h
+// Macros : those of coded.h; H_ROWS of A in a tile, 8 to 64; H_GROUPS of four waves; H_PARTS; H_STAGES, H_PIECES of 64 k in each;
+//          H_RESIDENT workgroups of a multiprocessor; H_BESIDE; H_SCALE a number of quant.h
 static const int PIECE = 64, THREADS = 4 * H_GROUPS * ARCH_WAVE_SIZE;
 // Groups of waves with a part of each half word's codes, and those side by side; a wave has two codes of a half, lanes side by side 8 halves,
 // which are 16 bytes of a row of words.
@@ -37,6 +37,8 @@ struct Stages {
     static const int ROW_UNITS = H_ROWS * 8, WORD_UNITS = PIECE * WORD_CHUNKS;
     static const int ROW_COUNT = (ROW_UNITS + THREADS - 1) / THREADS, WORD_COUNT = (WORD_UNITS + THREADS - 1) / THREADS;
     static const int WORD_APART = THREADS / WORD_CHUNKS, ROW_APART = THREADS / 8;
+    // Pieces that are under way before the first products.
+    static const int FILLED = (H_STAGES - 2) * H_PIECES;
     static_assert(THREADS % WORD_CHUNKS == 0 && WORD_APART % 8 == 0 && ROW_APART % 8 == 0, "chunks are exchanged in the same way");
     const char* rows;
     const char* words;
@@ -68,13 +70,8 @@ struct Stages {
         write = 0;
         read = 0;
     }
-    // Asks L2 for the first words, and for all scales.
+    // Asks L2 for all scales.
     RF_FN void ask(const QMatmulArgs& g, u32 first_col, u32 first, u32 count) const {
-#pragma unroll
-        for (int piece = 0; piece < (H_STAGES - 2) * H_PIECES; ++piece)
-#pragma unroll
-            for (int i = 0; i < WORD_COUNT; ++i)
-                if (in_strip && thread_x() % 2 == 0 && piece < left) ask_l2(words + (piece * word_step + i * word_skip));
 #if !Q_LATE && H_BESIDE
         // 32 bytes of a strip's scales each.
         static const u32 SCALE_BYTES = H_SCALE == RF_SCALE_F32 ? 4 : H_SCALE <= RF_SCALE_BF16 ? 2 : 1, EACH = STRIP * SCALE_BYTES / 32;
@@ -85,29 +82,51 @@ struct Stages {
         }
 #endif
     }
+    RF_FN void copy_words(u32 stage, int piece, const char* from) const {
+#pragma unroll
+        for (int i = 0; i < WORD_COUNT; ++i)
+            if (WORD_UNITS % THREADS == 0 || thread_x() + i * THREADS < WORD_UNITS)
+                copy_once(word_to + stage + (piece * PIECE_BYTES + i * WORD_APART * WORD_BYTES), from + i * word_skip, in_strip);
+    }
+    RF_FN void copy_rows(u32 stage, int piece, const char* from) const {
+#pragma unroll
+        for (int i = 0; i < ROW_COUNT; ++i)
+            if (ROW_UNITS % THREADS == 0 || thread_x() + i * THREADS < ROW_UNITS)
+                copy_async(row_to + stage + (piece * PIECE_BYTES + i * ROW_APART * 128), from + i * row_skip, i * ROW_APART < (int)row_left);
+    }
+    // Words of the first stages, which may be read before the launch ahead has ended.
+    RF_FN void fill_words() const {
+#pragma unroll
+        for (int piece = 0; piece < FILLED; ++piece)
+            if (piece < left) copy_words(piece / H_PIECES * STAGE_BYTES, piece % H_PIECES, words + piece * word_step);
+    }
+    // Their rows of A.
+    RF_FN void fill_rows() {
+#pragma unroll
+        for (int piece = 0; piece < FILLED; ++piece)
+            if (piece < left) copy_rows(piece / H_PIECES * STAGE_BYTES, piece % H_PIECES, rows + piece * (PIECE * sizeof(In)));
+        async_commit();
+        words += FILLED * word_step;
+        pass(FILLED);
+        write = (H_STAGES - 2) * STAGE_BYTES;
+    }
+    // What comes behind asks memory for its own words once all of these are asked for.
+    RF_FN void pass(int pieces) {
+        rows += pieces * PIECE * (int)sizeof(In);
+        if (left > 0 && left <= pieces) let_launches_begin();
+        left -= pieces;
+    }
     RF_FN void fetch() {
 #pragma unroll
         for (int piece = 0; piece < H_PIECES; ++piece) {
             if (piece >= left) break;
-#pragma unroll
-            for (int i = 0; i < WORD_COUNT; ++i)
-                if (WORD_UNITS % THREADS == 0 || thread_x() + i * THREADS < WORD_UNITS)
-                    copy_once(word_to + write + (piece * PIECE_BYTES + i * WORD_APART * WORD_BYTES), words + i * word_skip, in_strip);
-#pragma unroll
-            for (int i = 0; i < ROW_COUNT; ++i)
-                if (ROW_UNITS % THREADS == 0 || thread_x() + i * THREADS < ROW_UNITS)
-                    copy_async(row_to + write + (piece * PIECE_BYTES + i * ROW_APART * 128), rows + i * row_skip + piece * (PIECE * sizeof(In)),
-                               i * ROW_APART < (int)row_left);
+            copy_words(write, piece, words);
+            copy_rows(write, piece, rows + piece * (PIECE * sizeof(In)));
             words += word_step;
         }
-        left -= H_PIECES;
-        rows += H_PIECES * PIECE * sizeof(In);
+        pass(H_PIECES);
         write = write == (H_STAGES - 1) * STAGE_BYTES ? 0 : write + STAGE_BYTES;
         async_commit();
-    }
-    RF_FN void begin() {
-#pragma unroll
-        for (int i = 0; i < H_STAGES - 2; ++i) fetch();
     }
     // The next stage is there for all. That two before it nobody reads, and it is filled again.
     RF_FN LdsAddress open() {
@@ -292,7 +311,7 @@ RF_FN void write(const QMatmulArgs& g, const Sums& sums, const Vec<float, 4>* gi
 }
 
 extern "C" __global__ RF_WAITS_ITSELF __cluster_dims__(1, 1, H_PARTS)
-__launch_bounds__(4 * H_GROUPS * ARCH_WAVE_SIZE) void few_hopper(QMatmulArgs g) {
+__launch_bounds__(4 * H_GROUPS * ARCH_WAVE_SIZE, H_RESIDENT) void few_hopper(QMatmulArgs g) {
     extern __shared__ __attribute__((aligned(1024))) char lds[];
     // Read off a lane: so the compiler knows that what follows from it is one number for a wave, and keeps names of tiles where products want them.
     const u32 wave = shuffle(thread_x() / ARCH_WAVE_SIZE, 0u), lane_id = thread_x() % ARCH_WAVE_SIZE, rank = group_z();
@@ -307,12 +326,14 @@ __launch_bounds__(4 * H_GROUPS * ARCH_WAVE_SIZE) void few_hopper(QMatmulArgs g) 
     Stages stages;
     stages.start(g, lds, first_row, first_col, first, count);
     stages.ask(g, first_col, first, count);
+    stages.fill_words();
     if (H_PARTS > 1) cluster_begin();
     wait_for_launches();
-    let_launches_begin();
-    stages.begin();
+    stages.fill_rows();
     Sums sums;
     sums.start(g, first, col);
+    // Rows come behind all words that are under way.
+    async_wait<0>();
     if (SHARE == 1 || wave / 4 % SHARE == 0) run<0>(g, stages, sums, words_at, count, col);
     else if (SHARE == 2 || wave / 4 % SHARE == 1) run<2>(g, stages, sums, words_at, count, col);
     else if (wave / 4 % SHARE == 2) run<4>(g, stages, sums, words_at, count, col);
