@@ -55,6 +55,9 @@ const RING_WAVES: usize = 8;
 const RESIDENT: usize = 2;
 const RESERVED_LDS: usize = 1 << 10;
 const RING_SLABS: RangeInclusive<usize> = 3..=6;
+/// Codes of a word from which on more rows than NVIDIA's unit takes as two have rings too. 8 rows on the same card: of 4 bits 11.2 us, by Hopper's own products
+/// 14.1, of 8 bits 18.9 and 17.3.
+const RING_CODES: usize = 8;
 /// Slabs of a wave at least: two are under way at a time.
 const SLABS_LEAST: usize = 2;
 /// What a workgroup's beginning and end take, in slabs of a wave.
@@ -251,7 +254,7 @@ impl Tile {
         (lds_bytes <= info.lds_bytes as usize).then_some(Tile { stages: room(pieces), staging, ..tile })
     }
 
-    /// The same of `few_ring.hip`, for rows that NVIDIA's unit takes as two each.
+    /// The same of `few_ring.hip`, for a tile of rows on NVIDIA's cards.
     fn ringed(self, info: &ArchInfo, per: usize, fits: impl Fn(usize) -> bool) -> Option<Tile> {
         let unit = Unit::of(info.matrix, self.kept)?;
         let row_bytes = unit.lanes * self.wide * size_of::<u32>();
@@ -259,7 +262,8 @@ impl Tile {
         let room = info.lds_bytes as usize / RESIDENT - RESERVED_LDS;
         let slabs = (room / slab_bytes).min(*RING_SLABS.end());
         let lds_bytes = (slabs * slab_bytes).max(self.kept * unit.line(self.wide * per, 1) * size_of::<f32>());
-        let serves = self.spread && fits(COPIED_WORDS) && slabs >= *RING_SLABS.start() && lds_bytes <= room;
+        let is_one = info.matrix == Matrix::MmaSync && self.tiles == 1 && (self.spread || per >= RING_CODES);
+        let serves = is_one && fits(COPIED_WORDS) && slabs >= *RING_SLABS.start() && lds_bytes <= room;
         let ring = Some(Ring { slabs, lds_bytes });
         serves.then_some(Tile { waves: RING_WAVES, side: 1, stages: 0, ring, ..self })
     }
@@ -493,6 +497,26 @@ mod tests {
         let narrow =
             Tile::choose(Arch::parse("sm_90").unwrap().info(), 64, 8, true, |wide| wide < COPIED_WORDS).unwrap();
         assert_eq!(narrow.staging, None, "words that are no vectors of four");
+    }
+
+    #[test]
+    fn rings_leave_room_for_a_second_workgroup() {
+        let of = |arch, m, per, by_ring, most_wide| {
+            let info = Arch::parse(arch).unwrap().info();
+            let tile = Tile::choose(info, m, per, by_ring, |wide| wide <= most_wide).unwrap();
+            tile.ring.map(|ring| (ring.slabs, ring.lds_bytes, tile.waves, tile.wide))
+        };
+        assert_eq!(of("sm_90", 1, 8, true, 4), Some((6, 6 * 8 * (2048 + 64), 8, 2)));
+        assert_eq!(of("sm_90", 4, 8, true, 4), Some((6, 6 * 8 * (2048 + 256), 8, 2)));
+        assert_eq!(of("sm_90", 1, 4, true, 4), Some((3, 3 * 8 * (4096 + 64), 8, 4)));
+        assert_eq!(of("sm_90", 8, 8, true, 4), Some((5, 5 * 8 * (2048 + 512), 8, 2)));
+        assert_eq!(of("sm_90", 8, 4, true, 4), None, "of 8 bits Hopper's own products are faster");
+        assert_eq!(of("sm_90", 9, 8, true, 4), None, "two tiles of rows");
+        assert_eq!(of("sm_90", 1, 8, true, 2), None, "rows of words that are no vectors of four");
+        assert_eq!(of("sm_90", 1, 4, false, 4), None, "no registers for the format");
+        assert_eq!(of("sm_80", 1, 8, true, 4).map(|(slabs, ..)| slabs), Some(4));
+        assert_eq!(of("sm_89", 8, 8, true, 4), None, "LDS has room for two slabs only");
+        assert_eq!(of("gfx942", 1, 8, true, 4), None);
     }
 
     #[test]

@@ -1,4 +1,4 @@
-// few_ring: few.hip for up to four rows on NVIDIA's cards: words go through a ring in LDS of each wave's own. That leaves registers for a
+// few_ring: few.hip for up to eight rows on NVIDIA's cards: words go through a ring in LDS of each wave's own. That leaves registers for a
 // second workgroup of a multiprocessor, which fills its rings while the launch ahead of it still multiplies
 //
 // Shapes : as coded.h says, words of 32 bits along N
@@ -9,7 +9,7 @@
 // Numeric: as few.hip
 //
 // Macros : those of few_sums.h; F_RING; F_RESIDENT workgroups of a multiprocessor; F_LDS
-static_assert(F_SPREAD && F_TILES == 1 && F_HIGH == 1 && F_SHARE == 1 && F_SIDE == 1, "checked by the launcher");
+static_assert(F_TILES == 1 && F_HIGH == 1 && F_SHARE == 1 && F_SIDE == 1, "checked by the launcher");
 static_assert(F_LDS >= TURN * KEPT * LINE * 4 && RUN == 8, "as few.rs says");
 
 // A row of a wave's words in its ring, and a slab of them; then come A's rows. Rows of lane groups lie side by side, in the order in which a
@@ -107,8 +107,10 @@ struct HalfWords {
 };
 struct Part {
     WaveSums sums;
+#if F_SPREAD
     // Bytes of two k of A's row and of zeros that are the operands.
     u32 first_k, second_k;
+#endif
     u32 col, slab, end;
     // Where a lane's words and its row are in the slab that is read next.
     const char* words;
@@ -122,9 +124,11 @@ struct Part {
         end = first + slabs / F_FOLD * (part + 1) / PARTS * F_FOLD;
         col = first_col + place * CODES;
         col = col < g.n ? col : 0;
+#if F_SPREAD
         const bool is_low = place % 2 == 0;
         first_k = is_low ? 0x4410 : 0x1044;
         second_k = is_low ? 0x4432 : 0x3244;
+#endif
         words = ring + group * ROW_BYTES + chunk_at(place * F_WIDE / 4, group) * 16 + place * F_WIDE % 4 * 4;
         row = ring + WORDS_BYTES + (KEPT == 1 ? 0 : Unit::given(lane_id)) * (SLAB * 2) + group * 16;
         read = 0;
@@ -138,7 +142,11 @@ struct Part {
     RF_FN void multiply(const HalfWords& held) {
 #pragma unroll
         for (int step = 0; step < HELD / DEEP; ++step) {
+#if F_SPREAD
             const u32 x[1][TAKEN] = {{bytes_of(held.row[step], first_k), bytes_of(held.row[step], second_k)}};
+#else
+            const u32 x[1][TAKEN] = {{held.row[step * 2], held.row[step * 2 + 1]}};
+#endif
             sums.add(held.at + step * DEEP, x);
         }
     }

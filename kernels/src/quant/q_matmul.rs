@@ -326,6 +326,7 @@ impl<'a> Product<'a> {
         let along = (m <= few::ROWS_MAX).then(|| along(info.matrix, &of, a.dtype(), m)).flatten();
         let tiles = (hopper(info, &of, a.dtype()), few(info, &of, a.dtype(), strip.is_some()), along);
         let kernel = match tiles {
+            (_, Some(tile), _) if unit && tile.ring.is_some() => Kernel::Few(of.few_key(a.dtype(), tile)),
             (Some(tile), ..) if unit => Kernel::Hopper(of.hopper_key(a.dtype(), tile)),
             (None, Some(tile), _) if unit => Kernel::Few(of.few_key(a.dtype(), tile)),
             (None, None, Some(tile)) if unit => Kernel::Along(of.along_key(a.dtype(), tile)),
