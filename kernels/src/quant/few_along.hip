@@ -4,7 +4,7 @@
 // Grid   : few_along (ceil(N / STRIP), ceil(M / ROWS), slices)             one workgroup per strip of columns, rows and slice of K
 // Block  : (F_WAVES * ARCH_WAVE_SIZE, 1, 1)                                all of which cut K
 // LDS    : TURN * KEPT * LINE floats
-// Needs  : A and C of 16 bits, K whole runs of 16 bytes, slices of whole slabs, rows of A contiguous and aligned to 16 bytes, words of a
+// Needs  : words that the launch ahead does not write, but for groups; A and C of 16 bits, K whole runs of 16 bytes, slices of whole slabs, rows of A contiguous and aligned to 16 bytes, words of a
 //          column neighbours, aligned to 16 bytes, all within 4 GiB; scales' blocks along K whole slabs, or with F_SCALED whole runs or
 //          halves of them; C apart from all inputs                                        checked by the launcher
 // Numeric: codes enter exactly; the sum over a block of scales, or what a wave has of it, is multiplied by the scale in f32 and added in
@@ -69,7 +69,7 @@ struct Part {
     RF_FN void begin(const QMatmulArgs& g) { sums.begin(g, slab < end, slab * SLAB, col); }
     // Whether a lane's k of a slab are there.
     RF_FN bool is_there(const QMatmulArgs& g, u32 of) const { return !F_TAIL || of * SLAB + own_k < g.k; }
-    RF_FN void fetch(const QMatmulArgs& g, u32 of, SlabWords& words) const {
+    RF_FN void fetch_codes(const QMatmulArgs& g, u32 of, SlabWords& words) const {
         if (of >= end) return;
         if (!is_there(g, of)) {
             __builtin_memset(&words, 0, sizeof(words));
@@ -78,7 +78,10 @@ struct Part {
 #pragma unroll
         for (int i = 0; i < CODES; ++i)
             words.at[i] = load_once<4>((const u32*)((const char*)g.words + (words_at[i] + of * (SLAB / Q_PER * 4))));
+    }
+    RF_FN void fetch_scales(const QMatmulArgs& g, u32 of, SlabWords& words) const {
 #if F_SCALED
+        if (of >= end || !is_there(g, of)) return;
 #pragma unroll
         for (int part = 0; part < F_SCALED; ++part) {
             const i64 at = (i64)g.block_k.divide(of * SLAB + own_k + part * (RUN / F_SCALED)) * g.s_k;
@@ -126,12 +129,16 @@ struct Part {
         }
         ++slab;
     }
-    RF_FN void run(const QMatmulArgs& g) {
-        SlabWords words[F_STAGES];
+    // The first slabs' codes, which may be read before the launch ahead has ended.
+    RF_FN void fetch_first(const QMatmulArgs& g, SlabWords (&words)[F_STAGES]) const {
+#pragma unroll
+        for (int i = 0; i < F_STAGES; ++i) fetch_codes(g, slab + i, words[i]);
+    }
+    RF_FN void run(const QMatmulArgs& g, SlabWords (&words)[F_STAGES]) {
         SlabRows rows[F_STAGES];
 #pragma unroll
         for (int i = 0; i < F_STAGES; ++i) {
-            fetch(g, slab + i, words[i]);
+            fetch_scales(g, slab + i, words[i]);
             fetch(g, slab + i, rows[i]);
         }
 #pragma unroll 1
@@ -141,7 +148,8 @@ struct Part {
                 if (i > 0 && slab >= end) break;
                 multiply(words[i], rows[i]);
                 sums.fold(g, slab < end, slab * SLAB, col);
-                fetch(g, slab + F_STAGES - 1, words[i]);
+                fetch_codes(g, slab + F_STAGES - 1, words[i]);
+                fetch_scales(g, slab + F_STAGES - 1, words[i]);
                 fetch(g, slab + F_STAGES - 1, rows[i]);
             }
         }
@@ -160,11 +168,21 @@ extern "C" __global__ RF_WAITS_ITSELF F_BOUNDS void few_along(QMatmulArgs g) {
     u32 first_row;
     RowsOfA rows;
     Part part;
+    SlabWords words[F_STAGES];
+#if !Q_GROUPED
+    go_to_tile<ROWS>(g, rows, first_row);
+    part.start(g, rows, first_row, wave, lane_id);
+    part.fetch_first(g, words);
+#endif
     wait_for_launches();
+#if Q_GROUPED
+    // Which rows are a group is what the launch ahead says.
     if (!go_to_tile<ROWS>(g, rows, first_row)) return;
     part.start(g, rows, first_row, wave, lane_id);
+    part.fetch_first(g, words);
+#endif
     let_launches_begin();
     part.begin(g);
-    part.run(g);
+    part.run(g, words);
     add_waves(g, part.sums, wave, lds, first_row, group_x() * STRIP, lane_id);
 }

@@ -436,11 +436,11 @@ impl<'a> Product<'a> {
         // - `QMatmulArgs` is the twin of the kernel's struct, sizes asserted on both sides; `check` saw to it that the strides
         //   belong to views of `a` [m, k], codes [k, n] and their scales, and views lie inside their buffers; the kernels read
         //   rows below m, columns below n, k below k, and the slices that were allocated.
-        // - They write `written` only. Before they wait the kernels of few rows and words along N read words.
+        // - They write `written` only. Before they wait the kernels of few rows read words.
         unsafe {
             KernelLaunch::new(self.stream, &source, (OP, kernel), grid, [threads, 1, 1])
                 .with(lds_bytes, Work::default())
-                .reading_early(matches!(self.kernel, Kernel::Few(_) | Kernel::Hopper(_)).then(|| self.words.buffer()))
+                .reading_early((!matches!(self.kernel, Kernel::Other(_))).then(|| self.words.buffer()))
                 .run(args, &[written.buffer()])
         }
     }
