@@ -1,7 +1,7 @@
 // paged.h: what a workgroup of paged attention is told, which split of which sequence it has, where the split's keys are, and where
 // results
-// go. Stands between code.h and what computes a split, paged_lanes.h, paged_matrix.h, paged_tiles.h or paged_hopper.h; the kernels are in
-// paged.hip.
+// go. Stands between code.h and what computes a split, paged_lanes.h, paged_matrix.h, paged_pairs.h, paged_tiles.h, paged_latents.h or
+// paged_hopper.h; the kernels are in paged.hip.
 RF_CHECKS_INDICES
 
 typedef PAGED_IN In;
@@ -10,10 +10,11 @@ typedef PAGED_IN In;
 #define THREADS PAGED_THREADS
 #define SPLIT PAGED_SPLIT
 // What computes a split: lanes, each wave with the matrix unit, or all waves with tiles of keys in LDS, by mma.h's products or Hopper's own;
-// each wave of CDNA's with two tiles at once.
+// each wave of CDNA's with two tiles at once; all of CDNA's with the same values in LDS.
+#define PAGED_LATENTS (PAGED_WAY == 5)
 #define PAGED_PAIRS (PAGED_WAY == 4)
 #define PAGED_MATRIX (PAGED_WAY == 1 || PAGED_PAIRS)
-#define PAGED_TILES (PAGED_WAY == 2 || PAGED_WAY == 3)
+#define PAGED_TILES (PAGED_WAY == 2 || PAGED_WAY == 3 || PAGED_LATENTS)
 #define CHANNELS 8
 #define WAVES (THREADS / ARCH_WAVE_SIZE)
 // Scales of codes: none, one for all keys and one for all values of a head, or of blocks or tokens.
@@ -64,7 +65,7 @@ struct PagedArgs {
 };
 static_assert(sizeof(PagedArgs) == 9 * 8 + 144 + 64 + 64 + 56 + 80, "as in paged.rs");
 
-#if RF_DEVICE_AMD && (PAGED_PAIRS || ARCH_WAVE_SIZE == 32)
+#if RF_DEVICE_AMD && (PAGED_PAIRS || PAGED_LATENTS || ARCH_WAVE_SIZE == 32)
 // The kernel's arguments, read anew from here on: kept from the beginning they would be more than there are scalar registers, and what
 // goes to lanes of vector registers and back costs vector instructions. CDNA's other ways spill with it, and do not without.
 RF_FN const PagedArgs& read_anew(const PagedArgs&) {

@@ -11,7 +11,7 @@
 //          paged_combine (tokens * heads, 1, 1) adds up the splits of a row
 // Block  : (THREADS, 1, 1) both
 // LDS    : places of a split's keys, then results of waves; weights on their way between lanes; static. Of tiles, dynamic: what
-//          paged_tiles.h or paged_hopper.h says
+//          paged_tiles.h, paged_latents.h or paged_hopper.h says
 // Needs  : planes as PAGED_ACROSS says, aligned to their pieces; depths at most 8 * TEAM * turns; O and LSE overlap nothing
 //                                                                                                  checked by the launcher
 // Numeric: products, exponentials and sums in f32; on the matrix unit weights are rounded to PAGED_IN for the second product. Keys
@@ -66,9 +66,9 @@ RF_FN void run_split(const PagedArgs& g, Shared& shared, Exchanged& exchanged, u
     end = end < s.keys ? end : s.keys;
 #if PAGED_TILES
     Work work;
-    work.start(g, exchanged, rows, kv_head);
-    work.run(g, exchanged, rows, sequence, kv_head, first, end);
-    work.write(g, exchanged, rows, kv_head, split, s.splits == 1);
+    work.start(read_anew(g), exchanged, rows, kv_head);
+    work.run(read_anew(g), exchanged, rows, sequence, kv_head, first, end);
+    work.write(read_anew(g), exchanged, rows, kv_head, split, s.splits == 1);
 #elif PAGED_PAIRS
     Work work;
     work.start(read_anew(g), rows, kv_head);
@@ -84,7 +84,7 @@ RF_FN void run_split(const PagedArgs& g, Shared& shared, Exchanged& exchanged, u
 #endif
 }
 
-#if PAGED_PAIRS && ROWS == 8
+#if (PAGED_PAIRS && ROWS == 8) || (PAGED_LATENTS && ROWS == 16)
 // Two waves of a SIMD have registers at once.
 #define PAGED_WAVES __attribute__((amdgpu_waves_per_eu(2)))
 #else

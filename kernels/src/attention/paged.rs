@@ -1,5 +1,6 @@
 //! `paged_attention`: the launcher of `paged.hip`, with products on the matrix unit, of a wave's own keys (`paged_matrix.h`, on CDNA
-//! `paged_pairs.h`) or of tiles that all waves share (`paged_tiles.h`, on Hopper `paged_hopper.h`), or by lanes (`paged_lanes.h`).
+//! `paged_pairs.h`) or of tiles that all waves share (`paged_tiles.h`, on CDNA `paged_latents.h`, on Hopper `paged_hopper.h`), or by lanes
+//! (`paged_lanes.h`).
 
 use bytemuck::{Pod, Zeroable};
 use rocfire_arch::{Arch, ArchInfo, Matrix};
@@ -13,6 +14,8 @@ use crate::quant::{CodeLayout, Format, ScaleKind, Scales, dequantise};
 
 pub use aiter::explain_paged;
 use hopper::Hopper;
+use latents::Latents;
+pub(super) use registry::sources;
 use tiles::Tiles;
 
 const OP: &str = "paged_attention";
@@ -498,6 +501,8 @@ enum Way {
     Tiles(Tiles),
     /// The same by Hopper's own products.
     Hopper(Hopper),
+    /// The same on CDNA.
+    Latents(Latents),
 }
 
 impl PagedKey {
@@ -514,6 +519,9 @@ impl PagedKey {
             let is_coded = cache.codes.is_some();
             if let Some(hopper) = Hopper::of(info, dtype, is_coded, group, depths) {
                 return PagedKey { rows: Hopper::ROWS, way: Way::Hopper(hopper), ..key };
+            }
+            if let Some(latents) = Latents::of(info, dtype, group, group * inputs.queries.most(), depths, is_coded) {
+                return PagedKey { rows: latents.rows, way: Way::Latents(latents), ..key };
             }
             if let Some(tiles) = Tiles::of(info, dtype, is_coded, group, depths) {
                 return PagedKey { rows: tiles.rows, way: Way::Tiles(tiles), ..key };
@@ -547,6 +555,7 @@ impl PagedKey {
             Way::Lanes | Way::Matrix | Way::Pairs { .. } => THREADS,
             Way::Tiles(_) => Tiles::THREADS,
             Way::Hopper(_) => Hopper::THREADS,
+            Way::Latents(_) => Latents::THREADS,
         }
     }
 
@@ -566,6 +575,7 @@ impl PagedKey {
             Way::Lanes | Way::Matrix | Way::Pairs { .. } => 0,
             Way::Tiles(tiles) => tiles.lds_bytes() as u32,
             Way::Hopper(hopper) => hopper.lds_bytes() as u32,
+            Way::Latents(latents) => latents.lds_bytes() as u32,
         }
     }
 }
@@ -636,10 +646,11 @@ fn source(key: PagedKey) -> Source {
         Way::Tiles(_) => (2, with!("paged_tiles.h")),
         Way::Hopper(_) => (3, with!("paged_hopper.h")),
         Way::Pairs { .. } => (4, with!("paged_part.h", "paged_pairs.h")),
+        Way::Latents(_) => (5, with!("paged_latents.h")),
     };
     // Workgroups that a multiprocessor of NVIDIA's is to have registers for, without spilling any.
     let groups = match key.cache.format {
-        _ if matches!(key.way, Way::Tiles(_) | Way::Hopper(_)) => 1,
+        _ if matches!(key.way, Way::Tiles(_) | Way::Hopper(_) | Way::Latents(_)) => 1,
         _ if key.turns != [1, 1] => 2,
         None if key.rows >= LANE_ROWS_MAX => 3,
         _ => CODED_GROUPS,
@@ -662,63 +673,13 @@ fn source(key: PagedKey) -> Source {
         Way::Lanes | Way::Matrix | Way::Pairs { .. } => Vec::new(),
         Way::Tiles(tiles) => tiles.defines().to_vec(),
         Way::Hopper(hopper) => hopper.defines().to_vec(),
+        Way::Latents(latents) => latents.defines().to_vec(),
     };
     let numbers: Vec<_> = numbers.into_iter().chain(tiles).map(|(name, value)| (name, value.to_string())).collect();
     let own = numbers.iter().map(|(name, value)| (*name, value.as_str()));
     let defines: Vec<(&str, &str)> =
         key.cache.defines().into_iter().chain([("PAGED_IN", c_type(key.q))]).chain(own).collect();
     Source::new(OP, text, &defines)
-}
-
-/// Its rows of the registry: every team and number of rows, in turn with layouts and formats.
-pub(super) fn sources(arch: Arch, dtype: DType) -> impl Iterator<Item = (&'static str, Source)> {
-    let info = arch.info();
-    let cache_of =
-        move |format: Option<_>| CacheKey { dtype: if format.is_some() { DType::U8 } else { dtype }, format };
-    let few = || std::iter::once(None).chain(cache::FORMATS.into_iter().take(3).map(Some));
-    let ways = [(true, 1), (true, 16), (false, 1), (false, 16)].into_iter();
-    let on_unit = ways.flat_map(move |(whole_pages, rows)| MATRIX_DEPTHS.map(|depth| (whole_pages, rows, depth)));
-    let on_unit = on_unit.filter_map(move |(whole_pages, rows, depth)| {
-        let way = matrix_way(info, dtype, depth, whole_pages)?;
-        // One of each where there is but one.
-        let is_other = way == Way::Matrix && (whole_pages || rows > 1);
-        (!is_other).then_some((way, matrix_rows(way, rows), depth))
-    });
-    let on_unit = on_unit.flat_map(move |(way, rows, depth)| {
-        few().flat_map(move |format| {
-            let key = PagedKey::by_lanes(cache_of(format), dtype, [depth; 2], SPLIT, false);
-            let of_heads = format.is_some().then_some(CodeScales::OfHeads);
-            let all = std::iter::once(key.scales).chain(of_heads);
-            all.map(move |scales| source(PagedKey { rows, way, scales, ..key }))
-        })
-    });
-    let in_tiles = few().flat_map(|format| [(format, false), (format, true)]).filter_map(move |(format, slots)| {
-        let depths = [576, 512];
-        let tiles = Tiles::of(info, dtype, format.is_some(), Tiles::HEADS_LEAST, depths)?;
-        let key = PagedKey::by_lanes(cache_of(format), dtype, depths, LATENT_SPLIT, false);
-        Some(source(PagedKey { rows: tiles.rows, way: Way::Tiles(tiles), slots, ..key }))
-    });
-    let on_hopper = [false, true].into_iter().filter_map(move |slots| {
-        let depths = [576, 512];
-        let hopper = Hopper::of(info, dtype, false, Tiles::HEADS_LEAST, depths)?;
-        let key = PagedKey::by_lanes(cache_of(None), dtype, depths, LATENT_SPLIT, false);
-        Some(source(PagedKey { rows: Hopper::ROWS, way: Way::Hopper(hopper), slots, ..key }))
-    });
-    let all = TEAMS.into_iter().flat_map(|team| [1, 2, 4].map(|rows| (team, [1, 1], rows)));
-    let long = [[2, 2], [3, 2]].into_iter().flat_map(|turns| [1, 2].map(|rows| (TEAMS[3], turns, rows)));
-    let all = all.chain(long).enumerate().map(move |(turn, (team, turns, rows))| {
-        let format = (turn % 4 == 1).then(|| cache::FORMATS[turn / 4 % cache::FORMATS.len()]);
-        let depths = turns.map(|turns| turns * team * CHANNELS);
-        let key = PagedKey::by_lanes(cache_of(format), dtype, depths, SPLIT, turn % 5 == 2);
-        let scales = if format.is_some() && turn % 8 == 1 { CodeScales::OfHeads } else { key.scales };
-        source(PagedKey { rows, slots: turn % 7 == 3, scales, ..key })
-    });
-    all.chain(on_unit)
-        .chain(in_tiles)
-        .chain(on_hopper)
-        .chain(aiter::sources(info, dtype))
-        .map(|source| (OP, source))
-        .filter(move |_| matches!(dtype, DType::F32 | DType::F16 | DType::BF16))
 }
 
 /// `PagedArgs` of `paged.hip`.
@@ -782,6 +743,8 @@ impl PagedArgs {
 
 mod aiter;
 mod hopper;
+mod latents;
+mod registry;
 mod tiles;
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-// paged_tiles.h: a split of paged attention on the matrix unit where many heads share one row of a cache, as MLA's do: values are
+// paged_tiles.h: a split of paged attention on NVIDIA's and RDNA's matrix units where many heads share one row of a cache, as MLA's do: values are
 // channels of the keys' own rows. Stands behind paged.h.
 //
 // A workgroup has ROWS rows. TILE keys at a time go to LDS, once for all rows and for both products: as rows of K, and as columns of V.
@@ -14,7 +14,7 @@
 #define STAGES PAGED_STAGES
 // Whether copies go past the registers; else whether they wait in registers while the tile before is worked on: RDNA has none left.
 #define IS_ASYNC (STAGES > 1)
-#define IS_AHEAD (ARCH_WAVE_SIZE == 64 || !RF_DEVICE_AMD)
+#define IS_AHEAD !RF_DEVICE_AMD
 // Whether a wave's part of Q is in registers; else it is read from LDS again for each tile: on NVIDIA sums take half of the registers,
 // and LDS has room.
 #define KEEPS_Q RF_DEVICE_AMD

@@ -80,7 +80,7 @@ const fn coded(spec: Spec, format: Format, scales: Scales) -> Spec {
 }
 
 /// A key, none, around a page, around a split, many splits; every head size's team, every number of rows.
-const SIZES: [Spec; 73] = [
+const SIZES: [Spec; 76] = [
     Spec { sequences: &[(1, 3), (1, 5)], heads: 2, depths: [8, 8], block: 4, ..PLAIN },
     Spec { sequences: &[(1, 1)], heads: 1, ..PLAIN },
     PLAIN,
@@ -209,6 +209,10 @@ const SIZES: [Spec; 73] = [
         lse: false,
         ..PLAIN
     },
+    // More latents than are found at once, of 16 rows and of 32; values of other lanes' channels, and codes of 64 rows.
+    Spec { sequences: &[(1, 1100), (2, 70)], depths: [320, 256], window: Some(1060), ..LATENT },
+    Spec { sequences: &[(1, 45)], heads: 33, depths: [448, 384], softcap: Some(3.0), ..LATENT },
+    coded(Spec { sequences: &[(1, 66)], heads: 72, ..LATENT }, Format::E4M3Fnuz, Scales::Token),
 ];
 
 /// Lengths around pages, around tiles of 256 keys and of 512, and none; 38 by 8 heads of keys are the units of an MI300X.

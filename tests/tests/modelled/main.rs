@@ -194,7 +194,7 @@ const KNOWN: &[Known] = &[
         "mla decode",
         "",
         Limit::Waves,
-        "sums of 64 rows and Q take 384 registers of a lane, and LDS has room for one workgroup",
+        "sums of 64 rows and Q take 288 registers of a lane, and LDS has room for one workgroup",
     ),
     (
         "gemm",

@@ -241,7 +241,7 @@ pub fn explain_paged(
     let way = match call.key.way {
         Way::Lanes => "by multiply-add",
         Way::Matrix | Way::Pairs { .. } => "on the matrix unit, each wave with keys of its own",
-        Way::Tiles(_) | Way::Hopper(_) => "on the matrix unit, all waves with the same keys",
+        Way::Tiles(_) | Way::Hopper(_) | Way::Latents(_) => "on the matrix unit, all waves with the same keys",
     };
     let (rows, split, splits) = (call.key.rows, call.key.split, splits_most(inputs, params).max(1));
     write!(

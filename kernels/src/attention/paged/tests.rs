@@ -45,10 +45,14 @@ impl Fixture {
 
     /// More heads than a workgroup of tiles has rows, which all read the same latents.
     fn of_latents(device: Device, dtype: DType) -> Fixture {
+        Fixture::of_heads_of_latents(device, dtype, 72)
+    }
+
+    fn of_heads_of_latents(device: Device, dtype: DType, heads: usize) -> Fixture {
         // Those of the models where they are computed in no time.
         let is_card = matches!(device.id().driver(), DriverKind::Cuda | DriverKind::Hip);
         let depths = if is_card { [576, 512] } else { [192, 128] };
-        let (shape, heads) = ([PAGES, BLOCK, depths[0]], 72);
+        let shape = [PAGES, BLOCK, depths[0]];
         let values = Numbers::new(1).values(shape.iter().product(), dtype);
         let k = tensor(&device, &shape, dtype, &values, Lie::Plain);
         Fixture { device, v: k.clone(), k, dtype, heads, depths, is_latent: true }
@@ -144,8 +148,10 @@ fn the_bits_of_a_sequence_are_those_it_has_alone_whoever_joins_it() {
 #[test]
 fn the_bits_of_a_query_are_those_it_has_alone_however_many_come_at_once() {
     let latents = Fixture::of_latents(device(), DType::F16);
+    // On CDNA workgroups of 16, 32 and 64 rows.
+    let few = [2, 4, 6].map(|queries| ((1060, queries), Fixture::of_heads_of_latents(device(), DType::BF16, 16)));
     let runs = [(1100, 2), (300, 7), (514, 5), (9, 9)].map(|run| (run, Fixture::new(device(), DType::BF16)));
-    for ((keys, queries), fixture) in runs.into_iter().chain([((1030, 3), latents)]) {
+    for ((keys, queries), fixture) in runs.into_iter().chain([((1030, 3), latents)]).chain(few) {
         let all = Sequence { keys, queries, first_page: 3 };
         let (together, lses) = fixture.run(&[SHORT, all], 1100, None).remove(1);
         for query in 0..queries {

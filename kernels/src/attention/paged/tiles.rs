@@ -35,7 +35,6 @@ impl Tiles {
     pub fn of(info: &ArchInfo, q: DType, is_coded: bool, group: usize, depths: [usize; 2]) -> Option<Tiles> {
         // Sums are in registers, on AMD's cards Q too: there LDS has room for a tile beside the scores of `rows`.
         let (side, rows) = match info.matrix {
-            Matrix::Mfma(2..) => (32, 64),
             Matrix::MmaSync => (16, 64),
             Matrix::Wmma11 | Matrix::Wmma12 => (16, 32),
             Matrix::None | Matrix::Mfma(_) | Matrix::Wmma125 => return None,
