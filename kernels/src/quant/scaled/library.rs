@@ -10,7 +10,7 @@ use rocfire_hal::profile::{Category, Work};
 use rocfire_hal::vendor::{Code, Coded, Operand, Plan, Product, Scaling, VendorLaunch, alignment_of};
 use rocfire_hal::{Buffer, DType, Layout, Stream, Tensor, View, ViewMut};
 
-use super::{OP, Side, is_deep, is_float8, trial};
+use super::{OP, ScaledEnd, Side, is_deep, is_float8, trial};
 use crate::Result;
 use crate::attached::Attached;
 use crate::family::{self, shape};
@@ -48,6 +48,7 @@ pub(super) struct Job<'j, 'a> {
     pub a: &'j Side<'a>,
     pub b: &'j Side<'a>,
     pub size: [usize; 3],
+    pub end: ScaledEnd<'a>,
 }
 
 impl<'j> Job<'j, '_> {

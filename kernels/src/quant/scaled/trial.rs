@@ -12,8 +12,8 @@ use std::sync::{Mutex, PoisonError};
 use rocfire_hal::vendor::Scaling;
 use rocfire_hal::{DType, DeviceId, Level, Stream, Tensor};
 
-use super::Side;
 use super::library::{Job, Way};
+use super::{ScaledEnd, Side};
 use crate::Result;
 use crate::quant::format::{Format, ScaleKind};
 
@@ -145,7 +145,7 @@ impl Trial {
     fn by_library(&self, stream: &Stream, way: Way, output: DType) -> Result<std::result::Result<(), String>> {
         let [a, b] = &self.sides();
         let mut c = Tensor::empty(&stream.device(), &self.size[..2], output)?;
-        let job = Job { stream, a, b, size: self.size };
+        let job = Job { stream, a, b, size: self.size, end: ScaledEnd::default() };
         let Some(plan) = job.plan(way, &c.view(), 0) else { return Ok(Err("it plans no small product".to_owned())) };
         if let Err(error) = job.run(way, &plan, c.view_mut()) {
             return Ok(Err(error.to_string()));

@@ -59,7 +59,7 @@ fn told(
     });
     let (a, b) = (a.side(), b.side());
     let c = Tensor::empty(&device, &[m, n], output).unwrap();
-    let job = Job { stream: device.stream(), a: &a, b: &b, size: [m, n, k] };
+    let job = Job { stream: device.stream(), a: &a, b: &b, size: [m, n, k], end: ScaledEnd::default() };
     job.ways().map(|way| (way, job.described(way, &c.view()))).collect()
 }
 
@@ -140,7 +140,7 @@ fn rows_of_codes_and_results_lie_as_their_strides_say() {
     let (mut a, b) = (a.side(), b.side());
     let of = |a: &Side<'_>, b: &Side<'_>, layout: Layout| {
         let c = Tensor::empty(&device, &[16 * 64], DType::F16).unwrap().with_layout(layout).unwrap();
-        let job = Job { stream: device.stream(), a, b, size: [16, 32, 512] };
+        let job = Job { stream: device.stream(), a, b, size: [16, 32, 512], end: ScaledEnd::default() };
         job.described(Way::Scaled([Scaling::Line; 2]), &c.view())
     };
     let layout = |strides: [i64; 2]| Layout::strided(&[16, 32], &strides, 0).unwrap();

@@ -40,7 +40,8 @@ fn what_is_right_passes_and_a_scale_in_another_place_does_not() {
             let product = |trial: &Trial| {
                 let [a, b] = &trial.sides();
                 let mut c = Tensor::empty(&device, &trial.size[..2], output).unwrap();
-                multiply_ours(&Job { stream, a, b, size: trial.size }, c.view_mut()).unwrap();
+                multiply_ours(&Job { stream, a, b, size: trial.size, end: ScaledEnd::default() }, c.view_mut())
+                    .unwrap();
                 c.to_bytes().unwrap()
             };
             assert_eq!(trial.check(output, &product(&trial)), Ok(()), "{formats:?} {way:?} {output}");
@@ -70,7 +71,8 @@ fn a_library_passes_every_way_that_it_plans() {
                 let trial = Trial::new(stream, formats, way, of).unwrap();
                 let [a, b] = &trial.sides();
                 let c = Tensor::empty(&device, &of[..2], output).unwrap();
-                let planned = Job { stream, a, b, size: of }.plan(way, &c.view(), 0).is_some();
+                let planned =
+                    Job { stream, a, b, size: of, end: ScaledEnd::default() }.plan(way, &c.view(), 0).is_some();
                 println!("{library} plans {formats:?} {way:?} into {output}, {of:?}: {planned}");
                 let outcome = trial.by_library(stream, way, output).unwrap();
                 assert_eq!(outcome.is_ok(), planned, "{formats:?} {way:?} into {output}, {of:?}: {outcome:?}");
@@ -87,7 +89,7 @@ fn a_device_without_a_library_takes_no_way() {
     for (formats, way) in ways() {
         let trial = Trial::new(stream, formats, way, size([1, 256, 512])).unwrap();
         let [a, b] = &trial.sides();
-        let job = Job { stream, a, b, size: trial.size };
+        let job = Job { stream, a, b, size: trial.size, end: ScaledEnd::default() };
         assert!(!is_passed(&job, way, DType::BF16).unwrap());
         let c = Tensor::empty(&device, &trial.size[..2], DType::BF16).unwrap();
         assert!(job.taken(&c.view(), None).unwrap().is_none());
