@@ -267,7 +267,7 @@ fn multiply(
     }
     let job = Job { stream, a: &a, b: &b, size: [m, n, k], end: *end };
     match job.taken(&c, by)? {
-        Some((way, plan)) => job.run(way, &plan, c),
+        Some(taken) => job.run(&taken, c),
         None => multiply_ours(&job, c),
     }
 }

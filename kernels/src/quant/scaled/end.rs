@@ -5,6 +5,7 @@
 use std::sync::Arc;
 
 use bytemuck::{Pod, Zeroable};
+pub use rocfire_hal::vendor::EndActivation;
 use rocfire_hal::{DType, Error, Source, Stream, Tensor, View};
 
 use super::{OP, ScaledArgs, Side};
@@ -27,20 +28,6 @@ pub struct ScaledEnd<'a> {
     pub activation: EndActivation,
     /// `c` is codes of that.
     pub codes: Option<EndCodes<'a>>,
-}
-
-/// A function of each element of a product.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub enum EndActivation {
-    /// It stays as it is.
-    #[default]
-    None,
-    /// `max(x, 0)`; a NaN stays one.
-    Relu,
-    /// `x / 2 · (1 + tanh(√(2/π) (x + 0.044715 x³)))`.
-    GeluTanh,
-    /// `x · sigmoid(x)`.
-    Silu,
 }
 
 /// Codes of a result, all by one scale.
