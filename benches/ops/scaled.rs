@@ -8,8 +8,8 @@ use std::rc::Rc;
 use rocfire_hal::{DType, Device, Layout, Stream, Tensor};
 use rocfire_kernels::gemm::GemmGroups;
 use rocfire_kernels::quant::{
-    CodedRows, CodedStack, Format, Granularity, Preshuffled, PreshuffledRows, RowCodes, q_matmul_preshuffled,
-    q_matmul_scaled, q_matmul_scaled_grouped, quantise_activations,
+    CodedRows, CodedStack, CodedWeight, EndActivation, Format, Granularity, Preshuffled, PreshuffledRows, RowCodes,
+    ScaledEnd, q_matmul_scaled_grouped, q_matmul_scaled_to, quantise_activations,
 };
 
 use crate::launchers::Timed;
@@ -33,6 +33,22 @@ const TENSOR: [Granularity; 2] = [Granularity::Tensor; 2];
 const ROW: [Granularity; 2] = [Granularity::Token; 2];
 const BLOCK: [Granularity; 2] = [Granularity::Group(128), Granularity::Block(128)];
 
+/// What a product is besides its size, format and scales.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    /// By a weight in rows.
+    Plain,
+    /// The same, with a bias and gelu behind it.
+    Ended,
+    /// By a weight that is laid out.
+    LaidOut,
+}
+
+/// As [`EndActivation::GeluTanh`].
+fn gelu(x: f64) -> f64 {
+    x / 2.0 * (1.0 + ((2.0 / std::f64::consts::PI).sqrt() * (x + 0.044715 * x.powi(3))).tanh())
+}
+
 /// Codes by codes, scaled so; the second side in rows or laid out.
 fn codes(
     device: &Device,
@@ -40,14 +56,17 @@ fn codes(
     [m, n, k]: [usize; 3],
     format: Format,
     granularities: [Granularity; 2],
-    laid_out: bool,
+    kind: Kind,
 ) -> Result<Op, Error> {
     let shapes = [[m, k], [n, k]];
     let grids = [0, 1].map(|side: usize| granularities[side].scales_shape(shapes[side]));
     let block = [0, 1].map(|side: usize| granularities[side].block(shapes[side]));
     let [a_codes, b_codes] = shapes.map(|shape| (shape.to_vec(), DType::U8));
     let [a_scales, b_scales] = grids.map(|grid| (grid.to_vec(), DType::F32));
-    let tensors = vec![a_codes, a_scales, b_codes, b_scales, (vec![m, n], DType::BF16)];
+    let mut tensors = vec![a_codes, a_scales, b_codes, b_scales, (vec![m, n], DType::BF16)];
+    if kind == Kind::Ended {
+        tensors.push((vec![n], DType::BF16));
+    }
     // Weights laid out, by the address of their codes.
     let weights: Rc<RefCell<HashMap<u64, Preshuffled>>> = Rc::default();
     let to_make = weights.clone();
@@ -64,26 +83,35 @@ fn codes(
                 None,
                 RowCodes { format, granularity, codes: codes.view_mut(), scales: scales.view_mut() },
             )?;
-            if laid_out && side == 1 {
+            if kind == Kind::LaidOut && side == 1 {
                 let weight = Preshuffled::new(stream, format, &codes)?;
                 to_make.borrow_mut().insert(codes.view().device_address(), weight);
             }
             all.extend([codes, scales]);
         }
         all.push(Tensor::empty(device, &[m, n], DType::BF16)?);
+        if kind == Kind::Ended {
+            all.push(filled(device, &[n], DType::BF16, set * 8 + 2)?);
+        }
         Ok(all)
     };
     let launch = move |stream: &Stream, all: &mut [Tensor]| -> Result<(), Error> {
-        let [a, a_scales, b, b_scales, c] = all else { return Err("five tensors".into()) };
+        let [a, a_scales, b, b_scales, c, bias @ ..] = all else { return Err("five tensors".into()) };
+        let end = match bias.first() {
+            Some(bias) => {
+                ScaledEnd { bias: Some(bias.view()), activation: EndActivation::GeluTanh, ..ScaledEnd::default() }
+            }
+            None => ScaledEnd::default(),
+        };
         let kind = Granularity::Token.kind();
         let a = CodedRows { format, codes: a.view(), scales: a_scales.view(), kind, block: block[0] };
         let (scales, block) = (b_scales.view(), block[1]);
         if let Some(weight) = weights.borrow().get(&b.view().device_address()) {
             let b = PreshuffledRows { weight, scales, kind, block };
-            return Ok(q_matmul_preshuffled(stream, &a, &b, c.view_mut())?);
+            return Ok(q_matmul_scaled_to(stream, &a, &CodedWeight::LaidOut(b), &end, c.view_mut())?);
         }
         let b = CodedRows { format, codes: b.view(), scales, kind, block };
-        Ok(q_matmul_scaled(stream, &a, &b, c.view_mut())?)
+        Ok(q_matmul_scaled_to(stream, &a, &CodedWeight::Rows(b), &end, c.view_mut())?)
     };
     let check = move |all: &[Tensor]| -> Result<(), Error> {
         let bytes = all.iter().map(Tensor::to_bytes).collect::<Result<Vec<_>, _>>()?;
@@ -95,8 +123,14 @@ fn codes(
         for number in 0..CHECKED_ROWS.min(m) {
             let row = m / CHECKED_ROWS.min(m) * number;
             let a: Vec<f64> = (0..k).map(|at| decoded(0, row, at)).collect();
-            let expected: Vec<f64> =
-                (0..64).map(|col| a.iter().enumerate().map(|(at, a)| a * decoded(1, col, at)).sum()).collect();
+            let product = |col: usize| a.iter().enumerate().map(|(at, a)| a * decoded(1, col, at)).sum::<f64>();
+            let expected: Vec<f64> = match bytes.get(5) {
+                Some(bias) => {
+                    let bias = elements(bias, DType::BF16, 0, 64);
+                    (0..64).map(|col| gelu(product(col) + bias[col])).collect()
+                }
+                None => (0..64).map(product).collect(),
+            };
             compare(&elements(&bytes[4], DType::BF16, row * n, 64), &expected, tolerance(DType::BF16))?;
         }
         Ok(())
@@ -195,13 +229,23 @@ fn experts(device: &Device, name: &str, tokens: usize, [of_a, of_b]: [Granularit
 macro_rules! sizes {
     ($name:literal, $format:ident, $scales:ident) => {
         [
-            ($name, |device, name| codes(device, name, [1024; 3], Format::$format, $scales, false)),
-            ($name, |device, name| codes(device, name, [2048; 3], Format::$format, $scales, false)),
-            ($name, |device, name| codes(device, name, [4096; 3], Format::$format, $scales, false)),
-            ($name, |device, name| codes(device, name, [8192; 3], Format::$format, $scales, false)),
-            ($name, |device, name| codes(device, name, [1, 14336, 4096], Format::$format, $scales, false)),
-            ($name, |device, name| codes(device, name, [16, 14336, 4096], Format::$format, $scales, false)),
-            ($name, |device, name| codes(device, name, [64, 14336, 4096], Format::$format, $scales, false)),
+            ($name, |device, name| codes(device, name, [1024; 3], Format::$format, $scales, Kind::Plain)),
+            ($name, |device, name| codes(device, name, [2048; 3], Format::$format, $scales, Kind::Plain)),
+            ($name, |device, name| codes(device, name, [4096; 3], Format::$format, $scales, Kind::Plain)),
+            ($name, |device, name| codes(device, name, [8192; 3], Format::$format, $scales, Kind::Plain)),
+            ($name, |device, name| codes(device, name, [1, 14336, 4096], Format::$format, $scales, Kind::Plain)),
+            ($name, |device, name| codes(device, name, [16, 14336, 4096], Format::$format, $scales, Kind::Plain)),
+            ($name, |device, name| codes(device, name, [64, 14336, 4096], Format::$format, $scales, Kind::Plain)),
+        ]
+    };
+}
+
+/// A product with a bias and gelu behind it.
+macro_rules! ended {
+    ($name:literal, $scales:ident) => {
+        [
+            ($name, |device, name| codes(device, name, SQUARE, Format::E4M3, $scales, Kind::Ended)),
+            ($name, |device, name| codes(device, name, [64, 14336, 4096], Format::E4M3, $scales, Kind::Ended)),
         ]
     };
 }
@@ -218,11 +262,17 @@ const WAYS: &[[Make; 7]] = &[
     sizes!("a8w8 i8 token, ours", I8, ROW),
 ];
 
+const ENDED: &[[Make; 2]] = &[
+    ended!("a8w8 e4m3 tensor + bias, gelu", TENSOR),
+    ended!("a8w8 e4m3 token + bias, gelu", ROW),
+    ended!("a8w8 e4m3 token + bias, gelu, ours", ROW),
+];
+
 const LAID_OUT: &[Make] = &[
-    ("a8w8 i8 token, laid out", |device, name| codes(device, name, SQUARE, Format::I8, ROW, true)),
-    ("a8w8 e4m3 token, laid out", |device, name| codes(device, name, SQUARE, Format::E4M3, ROW, true)),
-    ("a8w8 e4m3 blocks, laid out", |device, name| codes(device, name, SQUARE, Format::E4M3, BLOCK, true)),
-    ("a8w8 e4m3 token, laid out", |device, name| codes(device, name, THIN, Format::E4M3, ROW, true)),
+    ("a8w8 i8 token, laid out", |device, name| codes(device, name, SQUARE, Format::I8, ROW, Kind::LaidOut)),
+    ("a8w8 e4m3 token, laid out", |device, name| codes(device, name, SQUARE, Format::E4M3, ROW, Kind::LaidOut)),
+    ("a8w8 e4m3 blocks, laid out", |device, name| codes(device, name, SQUARE, Format::E4M3, BLOCK, Kind::LaidOut)),
+    ("a8w8 e4m3 token, laid out", |device, name| codes(device, name, THIN, Format::E4M3, ROW, Kind::LaidOut)),
 ];
 
 const BY_EXPERTS: &[Make] = &[
@@ -234,5 +284,5 @@ const BY_EXPERTS: &[Make] = &[
 
 /// All of them.
 pub fn ops() -> Vec<Make> {
-    [WAYS.as_flattened(), LAID_OUT, BY_EXPERTS].concat()
+    [WAYS.as_flattened(), LAID_OUT, BY_EXPERTS, ENDED.as_flattened()].concat()
 }

@@ -31,7 +31,10 @@ use crate::graphs::wide;
 use crate::hadamard::hadamard as launch_hadamard;
 use crate::loss::{CrossEntropy, cross_entropy as launch_cross_entropy, cross_entropy_backward};
 use crate::norm::{self, GroupNormGradients, GroupNormParams, NormGradients, NormKind, NormParams, norm_backward};
-use crate::quant::{self, CodedRows, Format, Granularity, Preshuffled, PreshuffledRows, RowCodes};
+use crate::quant::{
+    self, CodedRows, CodedWeight, EndActivation, EndCodes, Format, Granularity, Preshuffled, PreshuffledRows, RowCodes,
+    ScaledEnd,
+};
 use crate::rope::{self, RopeAngles, RopeParams, RopePositions, RopeStyle, RopeTensor};
 use crate::{Error, Result, softmax};
 
@@ -561,22 +564,49 @@ pub fn halve_to_fnuz() -> Operator {
 /// How a side of a product is coded.
 pub type Coding = (Format, Granularity);
 
-/// `a · bᵀ` of rows of codes, as [`quant::q_matmul_scaled`], into f32, f16 or bf16; with `is_laid_out` by
-/// [`quant::q_matmul_preshuffled`], which lays out the codes of `b` when they are not those of the call before, and
-/// keeps them.
+/// How codes are multiplied, and what follows.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ProductForm {
+    /// Whether `b` is laid out when its codes are not those of the call before, and kept, as
+    /// [`quant::q_matmul_preshuffled`] takes it.
+    pub is_laid_out: bool,
+    /// Whether there is a bias.
+    pub has_bias: bool,
+    /// What becomes of each sum with its bias.
+    pub activation: EndActivation,
+    /// Whether the result is codes, and how a code is a number.
+    pub codes: Option<Format>,
+}
+
+impl ProductForm {
+    fn follows(self) -> bool {
+        self.has_bias || self.activation != EndActivation::None || self.codes.is_some()
+    }
+}
+
+/// `a · bᵀ` of rows of codes and what follows, as [`quant::q_matmul_scaled_to`], into f32, f16 or bf16, or codes.
 ///
 /// # Inputs
-/// Codes and scales of `a`, codes and scales of `b`, as [`coded`] gives them, `[M, K]` and `[N, K]`. The output is `[M,
-/// N]`.
-pub fn product(a: Coding, b: Coding, to: DType, is_laid_out: bool) -> Operator {
-    let names = &["a.codes", "a.scales", "b.codes", "b.scales"];
+/// Codes and scales of `a`, codes and scales of `b`, as [`coded`] gives them, `[M, K]` and `[N, K]`; where the form has
+/// them, a bias `[N]` and the scale of the result's codes, f32 `[1, 1]`. The output is `[M, N]`.
+pub fn product(a: Coding, b: Coding, to: DType, form: ProductForm) -> Operator {
+    let mut names = vec!["a.codes", "a.scales", "b.codes", "b.scales"];
+    names.extend(form.has_bias.then_some("bias"));
+    names.extend(form.codes.map(|_| "scale"));
+    let to = if form.codes.is_some() { DType::U8 } else { to };
     let output = move |inputs: &[Spec]| vec![Spec::new([inputs[0].extent(0), inputs[2].extent(0)], to)];
     let kept: Mutex<Option<(Tensor, Preshuffled)>> = Mutex::new(None);
-    Operator::new("product_of_codes", names, output, move |stream, inputs, outputs| {
+    Operator::new("product_of_codes", &names, output, move |stream, inputs, outputs| {
         let (a, b) = (rows(a, &inputs[0], &inputs[1]), rows(b, &inputs[2], &inputs[3]));
+        let scale = inputs.last().expect("inputs were counted").view();
+        let end = ScaledEnd {
+            bias: form.has_bias.then(|| inputs[4].view()),
+            activation: form.activation,
+            codes: form.codes.map(|format| EndCodes { format, scale }),
+        };
         let c = outputs[0].view_mut();
-        if !is_laid_out {
-            return quant::q_matmul_scaled(stream, &a, &b, c);
+        if !form.is_laid_out {
+            return multiply(stream, &a, &CodedWeight::Rows(b), form.follows().then_some(&end), c);
         }
         let mut kept = kept.lock().unwrap_or_else(PoisonError::into_inner);
         let same = |codes: &Tensor| codes.buffer().same(inputs[2].buffer()) && codes.layout() == inputs[2].layout();
@@ -586,8 +616,24 @@ pub fn product(a: Coding, b: Coding, to: DType, is_laid_out: bool) -> Operator {
         };
         let (_, weight) = kept.insert((inputs[2].clone(), weight));
         let CodedRows { scales, kind, block, .. } = b;
-        quant::q_matmul_preshuffled(stream, &a, &PreshuffledRows { weight, scales, kind, block }, c)
+        let b = CodedWeight::LaidOut(PreshuffledRows { weight, scales, kind, block });
+        multiply(stream, &a, &b, form.follows().then_some(&end), c)
     })
+}
+
+/// A product of codes, and what follows it if anything does.
+fn multiply(
+    stream: &Stream,
+    a: &CodedRows<'_>,
+    b: &CodedWeight<'_>,
+    end: Option<&ScaledEnd<'_>>,
+    c: ViewMut<'_>,
+) -> Result<()> {
+    match (end, b) {
+        (Some(end), b) => quant::q_matmul_scaled_to(stream, a, b, end, c),
+        (None, CodedWeight::Rows(b)) => quant::q_matmul_scaled(stream, a, b, c),
+        (None, CodedWeight::LaidOut(b)) => quant::q_matmul_preshuffled(stream, a, b, c),
+    }
 }
 
 /// Codes and scales as a product reads them.

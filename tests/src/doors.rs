@@ -88,6 +88,7 @@ const DOORS: &[(&str, &str, &str)] = &[
     ("quant::q_matmul_preshuffled", "rocfire_burn_nn::QuantLinear", "rocfire_candle::QuantLinear"),
     ("quant::q_matmul_scaled", "rocfire_burn_nn::QuantLinear", "rocfire_candle::QuantLinear"),
     ("quant::q_matmul_scaled_grouped", "rocfire_burn_nn::ScaledExperts", "rocfire_candle::experts_scaled"),
+    ("quant::q_matmul_scaled_to", "rocfire_burn_nn::QuantLinear", "rocfire_candle::QuantLinear"),
     ("quant::quantise", "Tensor::quantize", ""),
     ("quant::quantise_activations", "rocfire_burn_nn::Coded", "rocfire_candle::Coded"),
     ("quant::store_scales", "Tensor::quantize", ""),

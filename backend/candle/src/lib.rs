@@ -41,7 +41,7 @@ pub use operators::{
     add_rms_norm, cross_entropy, gate, gated_mlp, group_norm, grouped_matmul, hadamard, layer_norm, log_softmax,
     rms_norm, rope, rope_at, rope_tables, softmax,
 };
-pub use quantised::{Coded, Coding, Format, Granularity, MxRounding, QuantLinear};
+pub use quantised::{Coded, Coding, EndActivation, Format, Granularity, MxRounding, QuantLinear};
 pub use recurrent::{DeltaGates, DeltaParams, ScanInputs, StateSequences, causal_conv, delta_rule, selective_scan};
 pub use rocfire_hal::{DeviceId, DeviceInfo, DriverKind};
 pub use rocfire_kernels::experts::{GroupScore, Groups, Score, Shared, SharedScore};

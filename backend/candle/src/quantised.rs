@@ -3,8 +3,8 @@
 use candle_core::{DType, Error, Module, Result, Tensor, bail};
 use rocfire_kernels::norm::NormKind;
 pub use rocfire_kernels::operators::Coding;
-use rocfire_kernels::operators::{self as kernels, CodedSource, Operator};
-pub use rocfire_kernels::quant::{Format, Granularity, MxRounding};
+use rocfire_kernels::operators::{self as kernels, CodedSource, Operator, ProductForm};
+pub use rocfire_kernels::quant::{EndActivation, Format, Granularity, MxRounding};
 
 use crate::operators::GateParams;
 use crate::record::{apply, one};
@@ -75,14 +75,17 @@ pub(crate) fn row_type(dtype: DType, op: &'static str) -> Result<rocfire_hal::DT
     }
 }
 
-/// `y = x · Wᵀ + bias` with the weight in codes and activations coded on the way. There is no gradient.
+/// `y = activation(x · Wᵀ + bias)` with the weight in codes and activations coded on the way; product and what follows are
+/// one launch mostly. There is no gradient.
 #[derive(Clone, Debug)]
 pub struct QuantLinear {
     weight: Coded,
     bias: Option<Tensor>,
     activations: Coding,
-    dtype: DType,
+    dtype: rocfire_hal::DType,
+    form: ProductForm,
     product: Operator,
+    recoded: Option<(Format, Operator)>,
 }
 
 impl QuantLinear {
@@ -99,8 +102,30 @@ impl QuantLinear {
         dtype: DType,
         is_laid_out: bool,
     ) -> Result<QuantLinear> {
-        let product = kernels::product(activations, weight.coding, row_type(dtype, "QuantLinear")?, is_laid_out);
-        Ok(QuantLinear { weight, bias, activations, dtype, product })
+        let form = ProductForm { is_laid_out, has_bias: bias.is_some(), ..ProductForm::default() };
+        let of_rows = row_type(dtype, "QuantLinear")?;
+        let (bias, dtype) = (bias.map(|bias| bias.to_dtype(dtype)).transpose()?, of_rows);
+        let product = kernels::product(activations, weight.coding, dtype, form);
+        Ok(QuantLinear { weight, bias, activations, dtype, form, product, recoded: None })
+    }
+
+    /// The same with an activation behind the bias.
+    pub fn with_activation(mut self, activation: EndActivation) -> QuantLinear {
+        self.form.activation = activation;
+        self.product = self.operator(None);
+        self.recoded = self.recoded.take().map(|(format, _)| (format, self.operator(Some(format))));
+        self
+    }
+
+    /// The same that can give codes of 8 bits for a layer after it, [`QuantLinear::forward_recoded`]. A layer that is laid
+    /// out lays its codes out for these once more.
+    pub fn with_codes(mut self, format: Format) -> QuantLinear {
+        self.recoded = Some((format, self.operator(Some(format))));
+        self
+    }
+
+    fn operator(&self, codes: Option<Format>) -> Operator {
+        kernels::product(self.activations, self.weight.coding, self.dtype, ProductForm { codes, ..self.form })
     }
 
     /// `[rows, outputs]` from codes, such as [`Coded::of_rms_norm`] gives.
@@ -108,14 +133,26 @@ impl QuantLinear {
     /// # Errors
     /// Codes of another kind than the layer's activations, or of another number of columns.
     pub fn forward_coded(&self, x: &Coded) -> Result<Tensor> {
+        one(&self.product, &self.inputs(x)?)
+    }
+
+    /// The same as codes, all by one scale, f32 `[1, 1]` on the device: what comes out is nowhere else.
+    ///
+    /// # Errors
+    /// As [`QuantLinear::forward_coded`]; without [`QuantLinear::with_codes`]; another scale.
+    pub fn forward_recoded(&self, x: &Coded, scale: &Tensor) -> Result<Coded> {
+        let Some((format, operator)) = &self.recoded else { bail!("QuantLinear: with_codes says of which format") };
+        let codes = one(operator, &[&self.inputs(x)?[..], &[scale]].concat())?;
+        Ok(Coded { codes, scales: scale.clone(), coding: (*format, Granularity::Static) })
+    }
+
+    /// What a product reads.
+    fn inputs<'t>(&'t self, x: &'t Coded) -> Result<Vec<&'t Tensor>> {
         if x.coding != self.activations {
             bail!("QuantLinear: x.coding must be {:?}, got {:?}", self.activations, x.coding);
         }
-        let y = one(&self.product, &[&x.codes, &x.scales, &self.weight.codes, &self.weight.scales])?;
-        match &self.bias {
-            Some(bias) => y.broadcast_add(&bias.to_dtype(self.dtype)?),
-            None => Ok(y),
-        }
+        let inputs = [&x.codes, &x.scales, &self.weight.codes, &self.weight.scales];
+        Ok(inputs.into_iter().chain(&self.bias).collect())
     }
 }
 

@@ -9,11 +9,11 @@ use candle_nn::ops::{log_softmax as candle_log_softmax, sigmoid, softmax as cand
 use candle_nn::rotary_emb::{rope_i_slow, rope_slow};
 use common::{Inputs, agree_within, gpu, numbers, same, with_settings};
 use rocfire_candle::{
-    Activation, Coded, Coding, Format, GateLayout, GateParams, Granularity, GroupedEpilogue, MxRounding, Order,
-    Penalties, QuantLinear, RopeFrequencies, RopeScaling, RopeStyle, RouteForm, Sampling, Score, accept, accept_greedy,
-    add_layer_norm, add_rms_norm, cross_entropy, gate, gated_mlp, group_norm, grouped_matmul, hadamard, launches,
-    layer_norm, log_probabilities, log_softmax, penalise, probabilities, rms_norm, rope, rope_at, rope_tables, route,
-    sample, softmax, sort_by_expert, top_k,
+    Activation, Coded, Coding, EndActivation, Format, GateLayout, GateParams, Granularity, GroupedEpilogue, MxRounding,
+    Order, Penalties, QuantLinear, RopeFrequencies, RopeScaling, RopeStyle, RouteForm, Sampling, Score, accept,
+    accept_greedy, add_layer_norm, add_rms_norm, cross_entropy, gate, gated_mlp, group_norm, grouped_matmul, hadamard,
+    launches, layer_norm, log_probabilities, log_softmax, penalise, probabilities, rms_norm, rope, rope_at,
+    rope_tables, route, sample, softmax, sort_by_expert, top_k,
 };
 
 const EPSILON: f64 = 1e-5;
@@ -353,6 +353,39 @@ fn norms_and_gates_are_coded_as_what_they_give() {
     let params = GateParams::swiglu();
     let coded = near("gate", Coded::of_gate(&x, params, coding).unwrap(), gate(&x, params).unwrap());
     assert_eq!(layer(&weight, coding, false).forward_coded(&coded).unwrap().dims(), [9, 16]);
+}
+
+#[test]
+fn a_layers_bias_and_activation_follow_its_product_into_numbers_and_codes() {
+    let [weight, x] = factors(F32);
+    let coding = (Format::I8, Granularity::Token);
+    let coded = Coded::of(&x, coding).unwrap();
+    let scale = Tensor::new(&[[0.0625_f32]], &gpu()).unwrap();
+    let one = Coded::of(&Tensor::eye(48, F32, &gpu()).unwrap(), coding).unwrap();
+    for laid_out in [false, true] {
+        let plain = layer(&weight, coding, laid_out).forward_coded(&coded).unwrap();
+        for (activation, y) in [
+            (EndActivation::None, plain.clone()),
+            (EndActivation::Relu, plain.relu().unwrap()),
+            (EndActivation::GeluTanh, plain.gelu().unwrap()),
+            (EndActivation::Silu, plain.silu().unwrap()),
+        ] {
+            let layer = layer(&weight, coding, laid_out).with_codes(Format::E4M3).with_activation(activation);
+            let what = format!("{activation:?}, {laid_out}");
+            same(&what, &layer.forward_coded(&coded).unwrap(), &y, 1e-4);
+            let codes = layer.forward_recoded(&coded, &scale).unwrap();
+            // What the codes stand for, by a product with one: off by half a step of theirs, 1/16 of the largest at most.
+            let through = QuantLinear::new(one.clone(), None, codes.coding, F32, false).unwrap();
+            let most = numbers(&y).iter().fold(0.0_f64, |most, y| most.max(y.abs()));
+            assert!(most < 0.0625 * 448.0, "no code is clipped: {most}");
+            same(&what, &through.forward_coded(&codes).unwrap(), &y, most / 16.0);
+        }
+    }
+    let told = layer(&weight, coding, false).forward_recoded(&coded, &scale).unwrap_err().to_string();
+    assert!(told.contains("with_codes"), "{told}");
+    let layer = layer(&weight, coding, false).with_codes(Format::E2M1);
+    let told = layer.forward_recoded(&coded, &scale).unwrap_err().to_string();
+    assert!(told.contains("end.codes.format"), "{told}");
 }
 
 #[test]

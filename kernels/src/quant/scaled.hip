@@ -1,4 +1,4 @@
-// q_scaled: C = A Bᵀ of codes with scales along both axes of both. q_scaled_sum: adds up what slices of K came to.
+// q_scaled: C = A Bᵀ of codes with scales along both axes of both, and what follows it.
 //
 // Shapes : A [M, K], B [N, K] codes, K contiguous, bytes or two to a byte; scales [ceil(M / rows), ceil(K / block)] and
 //          [ceil(N / rows), ceil(K / block)], rows and block of each its own; C [M, N]; strides in bytes of codes, in elements else.
@@ -6,9 +6,9 @@
 //          rows at one place of K follow each other, zeros past the ends
 //          S_GROUPED: M is rows of groups, each with codes and scales of B of its own, and A's rows are those of the groups one after the
 //          other, or by a list: groups.hip
-// Grid   : q_scaled (ceil(N / S_BN), ceil(M / S_BM), slices of g.slice_k), q_scaled_sum (ceil(N / 256), M, 1); S_GROUPED: as many tiles of
+// Grid   : (ceil(N / S_BN), ceil(M / S_BM), slices of g.slice_k); S_GROUPED: as many tiles of
 //          rows as groups can fill at most, those past the last group's do nothing
-// Block  : q_scaled_sum (256, 1, 1), q_scaled (S_THREADS, 1, 1): four waves, two by two, side by side where S_DIRECT; 256 without a matrix unit
+// Block  : (S_THREADS, 1, 1): four waves, two by two, side by side where S_DIRECT; 256 without a matrix unit
 // LDS    : S_STAGES times S_BM rows of A and S_BN of B, each of 128 bytes (64, where codes of 4 bits meet codes of 8), dynamic where
 //          S_ASYNC; twice those of A and none of B where S_DIRECT; twice the scales of a round
 // Needs  : the narrower block a multiple of S_SUB, which divides S_BK or is it, and a divisor of the wider, but for S_MX; S_A_VECTOR,
@@ -17,13 +17,13 @@
 //          S_WHOLE: K a multiple of S_BK          checked by the launcher
 // Numeric: products of codes are exact. S_SUB codes, or S_BK * g.rounds where S_SUB is S_BK, are summed from zero, in i32 for i8
 //          on the matrix unit, in f32 else; (sum * scale of A) * scale of B is added to the total in ascending order of K; one
-//          rounding at the store. A slice is one of these sums, and q_scaled_sum adds them as one workgroup would. S_MX: what is summed is products of codes and both scales. None of it depends on where B lies
+//          rounding at the store. A slice is one of these sums, and scaled_end.hip adds them as one workgroup would. What follows is as scaled_end.h says. S_MX: what is summed is products of codes and both scales. None of it depends on where B lies
 //
 // Macros : S_OUT; S_A_FORMAT, S_B_FORMAT; S_MATRIX; S_NATIVE: codes are operands of the matrix unit as they are, else they are
 //          decoded to bf16, exactly; S_DEEP: by products 128 deep; S_MX: which take the scales too; S_BK, S_SUB; S_TILES_M,
 //          S_TILES_N; S_A_VECTOR, S_B_VECTOR; S_SHUFFLED, S_DIRECT: operands of B go from memory to registers; S_WORDS; S_WHOLE; S_SLICED; S_ASYNC:
-//          copies go past the registers, in S_STAGES rounds, else 1; S_GROUPED: 0 for one product, else as groups.hip says, K not cut
-typedef S_OUT Out;
+//          copies go past the registers, in S_STAGES rounds, else 1; S_GROUPED: 0 for one product, else as groups.hip says, K not cut;
+//          those of scaled_end.h, of slices and groups without an end
 
 struct ScaledArgs {
     const u8* a;
@@ -44,9 +44,13 @@ struct ScaledArgs {
     // `first`: the first row of the tile's group, once it is found.
     u32 groups, group_rows, each, a_count, first, unused_too;
 #endif
+#if S_END
+    EndArgs end;
+#endif
 };
-static_assert(sizeof(ScaledArgs) == (S_GROUPED ? 248 : 192), "as in scaled.rs and grouped.rs");
+static_assert(sizeof(ScaledArgs) == (S_GROUPED ? 248 : 192) + (S_END ? sizeof(EndArgs) : 0), "as in scaled.rs and grouped.rs");
 static_assert(!(S_GROUPED && S_SLICED), "groups have all of K");
+static_assert(!(S_END && (S_GROUPED || S_SLICED)), "the end is of whole sums, of one product");
 
 // The rows of A that a lane's chunks and scales are of, by their numbers: those of a group are looked up once.
 #if S_GROUPED
@@ -264,6 +268,17 @@ template <bool NUMBERS> struct Packed<float, NUMBERS> {
     static const int EACH = 1;
     RF_FN static u32 of(const float* x) { return bit_cast<u32>(*x); }
 };
+#if S_CODE >= 0
+template <bool NUMBERS> struct Packed<OutCode, NUMBERS> {
+    static const int EACH = 4;
+    RF_FN static u32 of(const float* x) {
+        u32 word = 0;
+#pragma unroll
+        for (int i = 0; i < 4; ++i) word |= (u32)cast<OutCode>(x[i]).bits << (8 * i);
+        return word;
+    }
+};
+#endif
 #endif
 
 // Sums with their scales.
@@ -288,6 +303,22 @@ struct Totals {
                     at[i][j][v] += tile.value(i, j, v) * of_rows[tile.row(i, v)] * of_cols[tile.col(j, v)];
 #endif
     }
+#if S_END
+    // What follows the sums. Columns past the end are the last one again, for nobody.
+    RF_FN void finish(const ScaledArgs& g, const Tile& tile, u32 first_col) {
+        End end;
+        end.start(g.end);
+#pragma unroll
+        for (int j = 0; j < S_TILES_N; ++j)
+#pragma unroll
+            for (int v = 0; v < S_VALUES; ++v) {
+                const u32 col = first_col + tile.col(j, v);
+                const float bias = end.bias(g.end, col < g.n ? col : g.n - 1);
+#pragma unroll
+                for (int i = 0; i < S_TILES_M; ++i) at[i][j][v] = end.of(at[i][j][v], bias);
+            }
+    }
+#endif
     // The lane's first element is found once; from there the others are as far as rows and columns of the tile are, which is the same
     // for all lanes.
     template <bool WHOLE, typename To>
@@ -534,23 +565,9 @@ extern "C" __global__ __launch_bounds__(S_THREADS) S_RESIDENT void q_scaled(Scal
 #if S_SLICED
     total.write(g, tile, first_row, first_col, g.parts + (i64)group_z() * g.m * g.n, g.n, 1);
 #else
+#if S_END
+    total.finish(g, tile, first_col);
+#endif
     total.write(g, tile, first_row, first_col, g.c, g.c_row, g.c_col);
 #endif
-}
-
-struct ScaledSumArgs {
-    const float* parts;
-    Out* c;
-    i64 c_row, c_col;
-    u32 m, n, slices, unused;
-};
-static_assert(sizeof(ScaledSumArgs) == 48, "as in scaled.rs");
-
-extern "C" __global__ __launch_bounds__(256) void q_scaled_sum(ScaledSumArgs g) {
-    const u32 row = group_y(), col = group_x() * 256 + thread_x();
-    if (col >= g.n) return;
-    const float* from = g.parts + (i64)row * g.n + col;
-    float sum = 0.0f;
-    for (u32 slice = 0; slice < g.slices; ++slice) sum += from[(i64)slice * g.m * g.n];
-    g.c[(i64)row * g.c_row + (i64)col * g.c_col] = cast<Out>(sum);
 }

@@ -1,7 +1,5 @@
 //! `q_matmul_scaled`: the launcher of `scaled.hip`, of one product; `grouped.rs` is that of groups of rows.
 
-use std::sync::Arc;
-
 use bytemuck::{Pod, Zeroable};
 use rocfire_arch::{Arch, ArchInfo, Fp8, Matrix};
 use rocfire_fusion::{Compare, Draft};
@@ -11,7 +9,7 @@ use rocfire_hal::{DType, Error, Source, Stream, Tensor, View, ViewMut};
 use super::format::{Format, ScaleKind};
 use super::preshuffle::PreshuffledRows;
 use crate::Result;
-use crate::family::{self, BOX_LIMIT, FastDiv, GRID_YZ_MAX, KernelLaunch, Sources, c_type, shape};
+use crate::family::{self, BOX_LIMIT, FastDiv, GRID_YZ_MAX, KernelLaunch, Sources, shape};
 use crate::gemm::{Grouping, matrix_side};
 use crate::graphs::{self, Graphs};
 use crate::tuning::Candidate;
@@ -25,8 +23,6 @@ const DEEP: usize = 128;
 const STAGES: usize = 3;
 /// Bytes of a row in LDS.
 const ROW_BYTES: usize = 128;
-/// Threads of a workgroup that adds up slices.
-const SUM_BLOCK: usize = 256;
 /// Columns of a block are a multiple of it.
 const BLOCK_LEAST: usize = 32;
 
@@ -186,8 +182,7 @@ impl Side<'_> {
 /// # Errors
 /// `Shape` for shapes, types or layouts that do not fit; `Unsupported` for another type of `c`; errors of compilation and launch.
 pub fn q_matmul_scaled(stream: &Stream, a: &CodedRows<'_>, b: &CodedRows<'_>, c: ViewMut<'_>) -> Result<()> {
-    let names = ["b.codes", "b.scales", "b.block"];
-    multiply(stream, a, |stream, c| plain_side(OP, stream, names, b, c), c, None)
+    q_matmul_scaled_to(stream, a, &CodedWeight::Rows(*b), &ScaledEnd::default(), c)
 }
 
 /// [`q_matmul_scaled`] by a weight that was laid out once: the same bits. Where the matrix unit takes its codes as they are, they go from memory
@@ -196,49 +191,90 @@ pub fn q_matmul_scaled(stream: &Stream, a: &CodedRows<'_>, b: &CodedRows<'_>, c:
 /// # Errors
 /// As there.
 pub fn q_matmul_preshuffled(stream: &Stream, a: &CodedRows<'_>, b: &PreshuffledRows<'_>, c: ViewMut<'_>) -> Result<()> {
-    let names = ["b.weight", "b.scales", "b.block"];
-    let side = |stream: &Stream, c: &View<'_>| match b.weight.laid_out() {
-        None => plain_side(OP, stream, names, &b.plain(), c),
-        Some(codes) => {
-            family::on_device(OP, names[0], stream, &codes)?;
-            family::disjoint(OP, names[0], c, &codes)?;
-            let [rows, k] = b.weight.shape();
-            let row_bytes = codes.layout().strides()[0];
-            let (format, laid_out) = (b.weight.format(), true);
-            let side =
-                Side { format, codes, rows, k, row_bytes, laid_out, scales: b.scales, kind: b.kind, block: b.block };
-            check_scales(OP, stream, [names[1], names[2]], &side, c)?;
-            Ok(side)
-        }
+    q_matmul_scaled_to(stream, a, &CodedWeight::LaidOut(*b), &ScaledEnd::default(), c)
+}
+
+/// The second side of a product of codes.
+#[derive(Clone, Copy, Debug)]
+pub enum CodedWeight<'a> {
+    /// In rows, as [`q_matmul_scaled`] has it.
+    Rows(CodedRows<'a>),
+    /// Laid out once, as [`q_matmul_preshuffled`] has it.
+    LaidOut(PreshuffledRows<'a>),
+}
+
+/// `c = end(a · bᵀ)`: the product as [`q_matmul_scaled`] or [`q_matmul_preshuffled`] has it, with a bias, an activation and codes of the
+/// result behind it, of which nothing else is written.
+///
+/// # Shapes
+/// As there; the bias is `[N]`.
+/// # Types
+/// As there; with [`ScaledEnd::codes`] `c` is u8.
+/// # Numerics
+/// In f32, behind the sum as it is there: the bias is added, the activation computed, then it is rounded once to `c`'s type, or encoded as
+/// [`quantise_activations`](super::quantise_activations) does: times the f32 reciprocal of the scale, to nearest, ties to even, saturating;
+/// whole numbers from -127 to 127. A NaN stays one; in I8 it is 0. What goes to the vendor's library is ended by it where it has that form
+/// and gave what it should in a trial (it may compute gelu by a hyperbolic tangent of 11 bits), else by a launch of ours behind sums in f32.
+/// # Errors
+/// As there; `Shape` and `Unsupported` for a bias, a scale or a format that does not fit, by the name of the field.
+pub fn q_matmul_scaled_to(
+    stream: &Stream,
+    a: &CodedRows<'_>,
+    b: &CodedWeight<'_>,
+    end: &ScaledEnd<'_>,
+    c: ViewMut<'_>,
+) -> Result<()> {
+    multiply(stream, a, b, end, c, None)
+}
+
+/// A weight, checked.
+fn weight_side<'a>(stream: &Stream, b: &CodedWeight<'a>, c: &View<'_>) -> Result<Side<'a>> {
+    let b = match b {
+        CodedWeight::Rows(rows) => return plain_side(OP, stream, ["b.codes", "b.scales", "b.block"], rows, c),
+        CodedWeight::LaidOut(rows) => *rows,
     };
-    multiply(stream, a, side, c, None)
+    let names = ["b.weight", "b.scales", "b.block"];
+    let Some(codes) = b.weight.laid_out() else { return plain_side(OP, stream, names, &b.plain(), c) };
+    family::on_device(OP, names[0], stream, &codes)?;
+    family::disjoint(OP, names[0], c, &codes)?;
+    let [rows, k] = b.weight.shape();
+    let row_bytes = codes.layout().strides()[0];
+    let (format, laid_out) = (b.weight.format(), true);
+    let side = Side { format, codes, rows, k, row_bytes, laid_out, scales: b.scales, kind: b.kind, block: b.block };
+    check_scales(OP, stream, [names[1], names[2]], &side, c)?;
+    Ok(side)
 }
 
 /// By a candidate, or by what the dispatch takes.
-fn multiply<'b>(
+fn multiply(
     stream: &Stream,
     a: &CodedRows<'_>,
-    b: impl FnOnce(&Stream, &View<'_>) -> Result<Side<'b>>,
+    b: &CodedWeight<'_>,
+    end: &ScaledEnd<'_>,
     c: ViewMut<'_>,
     by: Option<Candidate>,
 ) -> Result<()> {
-    check_result(OP, stream, &c)?;
+    match end.codes {
+        None => check_result(OP, stream, &c)?,
+        Some(_) => family::on_device(OP, "c", stream, &c)?,
+    }
     let a = plain_side(OP, stream, NAMES_OF_A, a, &c)?;
-    let b = b(stream, &c)?;
+    let b = weight_side(stream, b, &c)?;
+    end.check(stream, b.rows, &c)?;
     let [m, n, k] = check(&a, &b, &c)?;
     if m == 0 || n == 0 {
         return Ok(());
     }
-    let job = Job { stream, a: &a, b: &b, size: [m, n, k] };
+    let job = Job { stream, a: &a, b: &b, size: [m, n, k], end: *end };
     match job.taken(&c, by)? {
-        Some((way, plan)) => job.run(way, &plan, c),
+        Some(taken) => job.run(&taken, c),
         None => multiply_ours(&job, c),
     }
 }
 
 /// By our own kernel.
 fn multiply_ours(job: &Job<'_, '_>, c: ViewMut<'_>) -> Result<()> {
-    let &Job { stream, a, b, size: [m, n, k] } = job;
+    let &Job { stream, a, b, size: [m, n, k], ref end } = job;
     let device = stream.device();
     let info = device.arch().info();
     let matrix = device.config().matrix && matrix_side(info, DType::BF16) != 0;
@@ -248,10 +284,12 @@ fn multiply_ours(job: &Job<'_, '_>, c: ViewMut<'_>) -> Result<()> {
         return Err(shape(OP, "a", format!("at most {} rows", GRID_YZ_MAX * block[0]), m));
     }
     let vector = [a.vector(), b.vector()];
+    // Of slices the launch that adds them up writes C.
+    let is_sliced = choice.slices > 1;
     let key = ScaledKey {
         a: a.format,
         b: b.format,
-        output: c.dtype(),
+        output: if is_sliced { DType::F32 } else { c.dtype() },
         matrix,
         unit,
         sub,
@@ -260,9 +298,10 @@ fn multiply_ours(job: &Job<'_, '_>, c: ViewMut<'_>) -> Result<()> {
         path,
         words: unit == Unit::Mx && a.words() && b.words(),
         whole: choice.is_whole(a, b, k),
-        sliced: choice.slices > 1,
+        sliced: is_sliced,
         copies: copies(info, unit, vector),
         grouping: None,
+        end: if is_sliced { EndKey::default() } else { end.key() },
     };
     static SOURCES: Sources<ScaledKey> = Sources::new();
     let source = SOURCES.get(key, source);
@@ -275,6 +314,7 @@ fn multiply_ours(job: &Job<'_, '_>, c: ViewMut<'_>) -> Result<()> {
     if let Some(parts) = &parts {
         (args.parts, args.slice_k) = (parts.view().device_address(), choice.slice_k as u32);
     }
+    let args = EndedArgs::new(&args, end, key.end);
     let written = parts.as_ref().map_or(c.buffer(), Tensor::buffer);
     let work = Work { category: Category::Gemm, shape: &[m, n, k], flops: 2 * (m * n * k) as u64, ..Work::default() };
     let threads = if matrix { 4 * info.wave_size as usize } else { 256 };
@@ -282,10 +322,11 @@ fn multiply_ours(job: &Job<'_, '_>, c: ViewMut<'_>) -> Result<()> {
     // SAFETY:
     // - `ScaledArgs` is the twin of the kernel's struct, sizes asserted on both sides; it reads rows below M and N, codes below K
     //   and their scales, whose views were checked to have as many; of a weight laid out whole tiles and rounds, which it has.
+    //   The end's bias has N elements, its scale one.
     // - It writes C only, or the parts, which are as many as there are slices.
-    unsafe { launch.with(key.lds_bytes(), work).run_bytes(bytemuck::bytes_of(&args), &[written])? };
+    unsafe { launch.with(key.lds_bytes(), work).run_bytes(args.bytes(), &[written])? };
     match parts {
-        Some(parts) => add_up(stream, &source, &parts, &c),
+        Some(parts) => end::finish(stream, &parts, None, end, &c),
         None => Ok(()),
     }
 }
@@ -322,28 +363,6 @@ fn args(job: &Job<'_, '_>, c: &View<'_>) -> ScaledArgs {
         b_kind: b.kind.number(),
         slice_k: k as u32,
         unused: 0,
-    }
-}
-
-/// Adds up the sums of slices.
-fn add_up(stream: &Stream, source: &Arc<Source>, parts: &Tensor, c: &ViewMut<'_>) -> Result<()> {
-    let &[slices, m, n] = parts.shape() else { unreachable!("parts have slices, rows and columns") };
-    let args = ScaledSumArgs {
-        parts: parts.view().device_address(),
-        c: c.device_address(),
-        c_row: c.layout().strides()[0],
-        c_col: c.layout().strides()[1],
-        m: m as u32,
-        n: n as u32,
-        slices: slices as u32,
-        unused: 0,
-    };
-    let grid = [n.div_ceil(SUM_BLOCK), m, 1];
-    // SAFETY:
-    // - `ScaledSumArgs` is the twin of the kernel's struct; `parts` has slices x M x N elements and C is an output of M x N.
-    // - It writes C only.
-    unsafe {
-        KernelLaunch::new(stream, source, (OP, "q_scaled_sum"), grid, [SUM_BLOCK, 1, 1]).run(&args, &[c.buffer()])
     }
 }
 
@@ -512,6 +531,8 @@ struct ScaledKey {
     copies: bool,
     /// Of groups of rows.
     grouping: Option<Grouping>,
+    /// What follows at the store.
+    end: EndKey,
 }
 
 impl ScaledKey {
@@ -543,8 +564,9 @@ fn source(key: ScaledKey) -> Source {
         ("S_GROUPED", key.grouping.map_or(0, |grouping| grouping as usize)),
     ]
     .map(|(name, value)| (name, value.to_string()));
-    let types = [("S_OUT", c_type(key.output)), ("S_A_FORMAT", key.a.number()), ("S_B_FORMAT", key.b.number())];
-    let defines: Vec<(&str, &str)> = types.into_iter().chain(numbers.iter().map(|(n, v)| (*n, v.as_str()))).collect();
+    let formats = [("S_A_FORMAT", key.a.number()), ("S_B_FORMAT", key.b.number())];
+    let types = key.end.defines(key.output).into_iter().chain(formats);
+    let defines: Vec<(&str, &str)> = types.chain(numbers.iter().map(|(n, v)| (*n, v.as_str()))).collect();
     Source::new("scaled", SCALED_TEXTS, &defines)
 }
 
@@ -553,6 +575,7 @@ pub(crate) const SCALED_TEXTS: &str = concat!(
     include_str!("products.h"),
     include_str!("../gemm/rows.hip"),
     include_str!("../gemm/groups.hip"),
+    include_str!("scaled_end.h"),
     include_str!("scaled_tile.h"),
     include_str!("scaled.hip")
 );
@@ -577,7 +600,7 @@ pub(super) fn sources(arch: Arch, output: DType) -> impl Iterator<Item = (&'stat
         (own, own, 128, true, false, true),
     ];
     let variants = variants.into_iter().enumerate().filter(move |(_, (.., laid_out))| !laid_out || lays_out(info));
-    variants.flat_map(move |(number, (a, b, block, vector, exponents, laid_out))| {
+    let products = variants.flat_map(move |(number, (a, b, block, vector, exponents, laid_out))| {
         let unit = match code_product(arch, a, b) {
             Some(CodeProduct::Native) if matrix => match (is_deep(info, a, b), exponents, block >= DEEP) {
                 (true, true, _) => Unit::Mx,
@@ -605,13 +628,32 @@ pub(super) fn sources(arch: Arch, output: DType) -> impl Iterator<Item = (&'stat
         let whole = vector[0];
         let sliced = number % 2 == 1 && (block >= 128 || unit == Unit::Mx);
         let grouping = None;
-        let key =
-            ScaledKey { a, b, output, matrix, unit, sub, tiles, vector, path, words, whole, sliced, copies, grouping };
+        // Every end in turn, at the store of what is not cut.
+        let end = if sliced { EndKey::default() } else { end::variant(number / 2, output) };
+        let key = ScaledKey {
+            a,
+            b,
+            output,
+            matrix,
+            unit,
+            sub,
+            tiles,
+            vector,
+            path,
+            words,
+            whole,
+            sliced,
+            copies,
+            grouping,
+            end,
+        };
+        let end = EndKey::default();
         let grouping = (!laid_out).then_some([Grouping::Choices, Grouping::Offsets, Grouping::Counts][number % 3]);
-        let grouped = grouping.map(|grouping| ScaledKey { grouping: Some(grouping), sliced: false, ..key });
+        let grouped = grouping.map(|grouping| ScaledKey { grouping: Some(grouping), sliced: false, end, ..key });
         let grouped = grouped.map(|key| (grouped::OP, source(key)));
         std::iter::once((OP, source(key))).chain(grouped)
-    })
+    });
+    products.chain(end::sources(output).map(|source| (OP, source)))
 }
 
 /// `ScaledArgs` of `scaled.hip`.
@@ -647,22 +689,8 @@ struct ScaledArgs {
 }
 const _: () = assert!(size_of::<ScaledArgs>() == 192);
 
-/// `ScaledSumArgs` of `scaled.hip`.
-#[repr(C)]
-#[derive(Clone, Copy, Pod, Zeroable)]
-struct ScaledSumArgs {
-    parts: u64,
-    c: u64,
-    c_row: i64,
-    c_col: i64,
-    m: u32,
-    n: u32,
-    slices: u32,
-    unused: u32,
-}
-const _: () = assert!(size_of::<ScaledSumArgs>() == 48);
-
 mod choice;
+mod end;
 mod explain;
 mod grouped;
 mod library;
@@ -670,6 +698,8 @@ mod trial;
 mod tune;
 
 use choice::{Choice, WeightPath, at_once, choice, direct_across, tall_fit};
+pub use end::{EndActivation, EndCodes, ScaledEnd};
+use end::{EndKey, EndedArgs};
 pub use explain::explain_scaled;
 pub use grouped::{CodedStack, q_matmul_scaled_grouped};
 use library::Job;

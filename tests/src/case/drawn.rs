@@ -5,7 +5,7 @@ use rocfire_hal::DType;
 use super::{
     Case, FLOATS, NUMBERS, attention, causal_conv, combine, conv, cross_entropy, delta, elementwise, experts, gate,
     gemm, gguf, grouped, grouped_codes, grouped_scaled, hadamard, index, loss, norm, pool, quant, reduce, rope, rows,
-    sample, scaled, scan, selective_scan, sort,
+    sample, scaled, scaled_end, scan, selective_scan, sort,
 };
 use crate::data::Placement;
 
@@ -73,7 +73,7 @@ impl Draw<'_> {
 }
 
 /// Operators that have cases of any size.
-const OPERATORS: [fn(&mut Draw<'_>) -> Case; 28] = [
+const OPERATORS: [fn(&mut Draw<'_>) -> Case; 29] = [
     selective_scan::drawn,
     causal_conv::drawn,
     delta::drawn,
@@ -102,6 +102,7 @@ const OPERATORS: [fn(&mut Draw<'_>) -> Case; 28] = [
     experts::drawn,
     combine::drawn,
     grouped_scaled::drawn,
+    scaled_end::drawn,
 ];
 
 /// A case; the same for the same choices.

@@ -32,6 +32,7 @@ mod row_codes;
 mod rows;
 mod sample;
 mod scaled;
+mod scaled_end;
 mod scan;
 mod selective_scan;
 mod sort;
@@ -360,6 +361,7 @@ pub fn all() -> Vec<Case> {
         delta::cases(),
         gguf::of_16_bits(),
         grouped_scaled::cases(),
+        scaled_end::cases(),
         gguf::in_order(),
     ]
     .into_iter()

@@ -4,7 +4,7 @@ use burn::backend::DispatchTensor;
 use burn::module::{Module, Param, ParamId};
 use burn::nn::Linear;
 use burn::tensor::{DType, Int, Tensor};
-use rocfire_burn::custom::operators::{self, CodedSource, Coding, Format, Operator};
+use rocfire_burn::custom::operators::{self, CodedSource, Coding, EndActivation, Format, Operator, ProductForm};
 
 use crate::{one, run};
 
@@ -86,7 +86,7 @@ impl Coded {
     }
 }
 
-/// `y = x · Wᵀ + bias` with the weight in codes. For inference: there is no gradient.
+/// `y = activation(x · Wᵀ + bias)` with the weight in codes, in one launch mostly. For inference: there is no gradient.
 ///
 /// Its record has codes and scales: it loads into a layer that was made for the same codings.
 #[derive(Module, Debug)]
@@ -103,7 +103,15 @@ pub struct QuantLinear {
     #[module(skip)]
     pub activations: Coding,
     #[module(skip)]
+    weight: Coding,
+    #[module(skip)]
+    dtype: DType,
+    #[module(skip)]
+    form: ProductForm,
+    #[module(skip)]
     product: Operator,
+    #[module(skip)]
+    recoded: Option<(Format, Operator)>,
 }
 
 impl QuantLinear {
@@ -133,14 +141,38 @@ impl QuantLinear {
             Scales::Floats(scales) => (Some(Param::from_tensor(scales)), None),
             Scales::Exponents(exponents) => (None, Some(Param::initialized(ParamId::new(), exponents))),
         };
+        let form = ProductForm { is_laid_out, has_bias: bias.is_some(), ..ProductForm::default() };
         QuantLinear {
             codes: Param::initialized(ParamId::new(), weight.codes),
             scales,
             exponents,
             bias: bias.map(|bias| Param::from_tensor(bias.cast(dtype))),
             activations,
-            product: operators::product(activations, weight.coding, dtype, is_laid_out),
+            weight: weight.coding,
+            dtype,
+            form,
+            product: operators::product(activations, weight.coding, dtype, form),
+            recoded: None,
         }
+    }
+
+    /// The same with an activation behind the bias.
+    pub fn with_activation(mut self, activation: EndActivation) -> QuantLinear {
+        self.form.activation = activation;
+        self.product = self.operator(None);
+        self.recoded = self.recoded.take().map(|(format, _)| (format, self.operator(Some(format))));
+        self
+    }
+
+    /// The same that can give codes of 8 bits for a layer after it, [`QuantLinear::forward_recoded`]. A layer that is laid
+    /// out lays its codes out for these once more.
+    pub fn with_codes(mut self, format: Format) -> QuantLinear {
+        self.recoded = Some((format, self.operator(Some(format))));
+        self
+    }
+
+    fn operator(&self, codes: Option<Format>) -> Operator {
+        operators::product(self.activations, self.weight, self.dtype, ProductForm { codes, ..self.form })
     }
 
     /// `[.., d_output]` from `[.., d_input]`: its activations are coded, then multiplied.
@@ -162,15 +194,29 @@ impl QuantLinear {
     /// # Panics
     /// If they are not coded as the layer says, or not `d_input` columns.
     pub fn forward_coded(&self, x: Coded) -> Tensor<2> {
+        one(run(self.product.clone(), self.inputs(x))).expect("codes are on a device of rocfire's")
+    }
+
+    /// The same as codes, all by one scale, f32 `[1, 1]` on the device: what comes out is nowhere else.
+    ///
+    /// # Panics
+    /// As [`QuantLinear::forward_coded`]; without [`QuantLinear::with_codes`].
+    pub fn forward_recoded(&self, x: Coded, scale: Tensor<2>) -> Coded {
+        let (format, operator) = self.recoded.as_ref().expect("QuantLinear: with_codes says of which format");
+        let mut inputs = self.inputs(x);
+        inputs.push(scale.clone().into_dispatch());
+        let made = run(operator.clone(), inputs).and_then(|outputs| outputs.into_iter().next());
+        let codes = Tensor::from_dispatch(made.expect("codes are on a device of rocfire's"));
+        Coded { codes, scales: Scales::Floats(scale), coding: (*format, operators::Granularity::Static) }
+    }
+
+    /// What a product reads.
+    fn inputs(&self, x: Coded) -> Vec<DispatchTensor> {
         assert_eq!(x.coding, self.activations, "QuantLinear: x.coding must be the layer's");
         let scales = self.scales.as_ref().map(|scales| scales.val().detach().into_dispatch());
         let scales = scales.or_else(|| self.exponents.as_ref().map(|scales| scales.val().into_dispatch()));
         let weight = [self.codes.val().into_dispatch(), scales.expect("codes have scales of one kind")];
-        let inputs = [x.codes.into_dispatch(), x.scales.into_dispatch()].into_iter().chain(weight).collect();
-        let y: Tensor<2> = one(run(self.product.clone(), inputs)).expect("codes are on a device of rocfire's");
-        match &self.bias {
-            Some(bias) => y + bias.val().unsqueeze(),
-            None => y,
-        }
+        let bias = self.bias.as_ref().map(|bias| bias.val().detach().into_dispatch());
+        [x.codes.into_dispatch(), x.scales.into_dispatch()].into_iter().chain(weight).chain(bias).collect()
     }
 }

@@ -14,11 +14,11 @@ use burn::tensor::{Bool, DType, Device, Int, Tensor, TensorData};
 use common::{Fill, numbers};
 use rocfire_burn::RocmDevice;
 use rocfire_burn_nn::{
-    Activation, AttentionInputs, AttentionParams, Coded, CodedMatrices, CrossEntropyLoss, Experts, Format, GateLayout,
-    GateParams, GatedMlp, Granularity, GroupNorm, GroupedEpilogue, LayerNorm, MatrixCoding, MxRounding, Order,
-    Penalties, QuantExperts, QuantLinear, RmsNorm, RopeFrequencies, RopeScaling, RopeStyle, RotaryEncoding, RouteForm,
-    Sampling, ScaleKind, Score, accept, accept_greedy, attention, gate, grouped_matmul, hadamard, log_probabilities,
-    log_softmax, penalise, probabilities, route, sample, softmax, top_k,
+    Activation, AttentionInputs, AttentionParams, Coded, CodedMatrices, CrossEntropyLoss, EndActivation, Experts,
+    Format, GateLayout, GateParams, GatedMlp, Granularity, GroupNorm, GroupedEpilogue, LayerNorm, MatrixCoding,
+    MxRounding, Order, Penalties, QuantExperts, QuantLinear, RmsNorm, RopeFrequencies, RopeScaling, RopeStyle,
+    RotaryEncoding, RouteForm, Sampling, ScaleKind, Score, accept, accept_greedy, attention, gate, grouped_matmul,
+    hadamard, log_probabilities, log_softmax, penalise, probabilities, route, sample, softmax, top_k,
 };
 
 fn flex() -> Device {
@@ -508,6 +508,47 @@ fn quantised_layers_are_modules() {
         loaded.codes.val().into_data().assert_eq(&first.codes.val().into_data(), true);
         loaded.forward(x()).into_data().assert_eq(&y, true);
     }
+}
+
+#[test]
+fn a_layers_bias_and_activation_follow_its_product_into_numbers_and_codes() {
+    let device = rocm().inner();
+    let (coding, x) = ((Format::I8, Granularity::Token), || numbers([9, 64], 3, DType::F32, &device));
+    let layer = |laid_out| {
+        let linear = LinearConfig::new(64, 48).init(&device).map(&mut Fill(1, DType::F32, 0.5));
+        QuantLinear::new(linear, coding, coding, laid_out).expect("the device is rocfire's")
+    };
+    let scale = || Tensor::<2>::from_data([[0.0625_f32]], &device);
+    for laid_out in [false, true] {
+        let plain = || layer(laid_out).forward(x());
+        for (activation, y) in [
+            (EndActivation::None, plain()),
+            (EndActivation::Relu, burn::tensor::activation::relu(plain())),
+            (EndActivation::GeluTanh, gelu_by_tanh(plain())),
+            (EndActivation::Silu, burn::tensor::activation::silu(plain())),
+        ] {
+            let layer = layer(laid_out).with_codes(Format::E4M3).with_activation(activation);
+            compare(&format!("{activation:?}"), &[layer.forward(x()).into_data()], &[y.clone().into_data()], F32);
+            let coded = Coded::of(x(), coding).expect("the device is rocfire's");
+            let codes = layer.forward_recoded(coded, scale());
+            assert_eq!(codes.coding, (Format::E4M3, Granularity::Static));
+            // What the codes stand for, by a product with one: off by half a step of theirs, 1/16 of the largest at most.
+            let one = Coded::of(Tensor::<2>::eye(48, &device), coding).expect("the device is rocfire's");
+            let same = QuantLinear::from_coded(one, None, codes.coding, DType::F32, false);
+            compare(
+                &format!("{activation:?} coded"),
+                &[same.forward_coded(codes).into_data()],
+                &[y.into_data()],
+                1.0 / 16.0,
+            );
+        }
+    }
+}
+
+/// As [`EndActivation::GeluTanh`] says.
+fn gelu_by_tanh(x: Tensor<2>) -> Tensor<2> {
+    let inner = (x.clone() + x.clone().powi_scalar(3).mul_scalar(0.044715)).mul_scalar(0.797_884_560_802_865_4);
+    x.mul_scalar(0.5) * (inner.tanh() + 1.0)
 }
 
 #[test]

@@ -7,8 +7,8 @@ use burn_autodiff::Autodiff;
 use burn_backend::ops::FloatTensorOps;
 use burn_backend::{AutodiffBackend, DType, Scalar, TensorData};
 use rocfire_burn::custom::operators::{
-    self, Activation, AttentionForm, CodedSource, Format, GateParams, Granularity, GroupedEpilogue, NormKind, Operator,
-    RopeStyle,
+    self, Activation, AttentionForm, CodedSource, EndActivation, Format, GateParams, Granularity, GroupedEpilogue,
+    NormKind, Operator, ProductForm, RopeStyle,
 };
 use rocfire_burn::custom::{CustomKernel, CustomOps, CustomTensor};
 use rocfire_burn::{Fused, Rocm, RocmDevice};
@@ -32,6 +32,8 @@ use Input::{Bool, Codes, Float, Int, Offsets};
 
 fn table() -> Vec<(Operator, Vec<Input>)> {
     let token = (Format::I8, Granularity::Token);
+    let codes = Some(Format::E4M3);
+    let ended = ProductForm { has_bias: true, activation: EndActivation::Silu, codes, ..ProductForm::default() };
     let sinks =
         AttentionForm { is_learned: true, has_sinks: true, has_mask: true, has_bias: true, ..Default::default() };
     let heads: [&[usize]; 2] = [&[2, 4, 5, 16], &[2, 2, 7, 16]];
@@ -62,8 +64,12 @@ fn table() -> Vec<(Operator, Vec<Input>)> {
         (operators::coded(CodedSource::Plain, token.0, token.1), vec![Float(&[5, 14])]),
         (operators::halve_to_fnuz(), vec![Codes(&[5, 14])]),
         (
-            operators::product(token, token, DType::F32, false),
+            operators::product(token, token, DType::F32, ProductForm::default()),
             vec![Codes(&[5, 32]), Float(&[5, 1]), Codes(&[11, 32]), Float(&[11, 1])],
+        ),
+        (
+            operators::product(token, token, DType::F32, ended),
+            vec![Codes(&[5, 32]), Float(&[5, 1]), Codes(&[11, 32]), Float(&[11, 1]), Float(&[11]), Float(&[1, 1])],
         ),
         (
             operators::grouped_matmul(GroupedEpilogue::Gate(Activation::Silu)),

@@ -52,6 +52,7 @@ mod tests {
     use crate::gpu::tests::coded;
     use crate::gpu::tests::products::{blas_or_skip, check_product_of, check_products};
     use crate::vendor::Code::{E4M3, E4M3Fnuz, E5M2};
+    use crate::vendor::EndActivation;
     use crate::vendor::Scaling::{Block128, Line, Mx32, None as Unscaled, Run128, Tensor};
 
     #[test]
@@ -82,6 +83,7 @@ mod tests {
         ];
         coded::check_refused(&*blas, &refused);
         coded::check_odd_layouts_are_refused(&*blas, [E4M3; 2]);
+        coded::check_ends(&cuda, &*blas, E4M3, &[EndActivation::Silu]);
     }
 
     #[test]

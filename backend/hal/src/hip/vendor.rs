@@ -17,7 +17,7 @@ use crate::foreign::{Answer, Handle, Library, SUCCESS};
 use crate::gpu::Shared;
 use crate::gpu::sys::blas::BlasLt;
 use crate::vendor::lt::{LtVendor, Scale};
-use crate::vendor::{Addresses, Context, Product, VendorGemm, VendorPlan, WORKSPACE_BYTES};
+use crate::vendor::{Addresses, Context, End, Product, VendorGemm, VendorPlan, WORKSPACE_BYTES};
 use crate::{DType, Error, Result};
 
 const HIPBLASLT_NAMES: [&str; 4] = ["libhipblaslt.so.1", "libhipblaslt.so.0", "libhipblaslt.so", "libhipblaslt.dll"];
@@ -197,7 +197,8 @@ impl VendorGemm for RocblasVendor {
     }
 
     fn plan(&self, product: &Product, choice: usize) -> Result<Option<Arc<dyn VendorPlan>>> {
-        let Some(scale) = Scale::of(product.input, product.output) else { return Ok(None) };
+        let scale = Scale::of(product.input, product.output).filter(|_| product.end == End::default());
+        let Some(scale) = scale else { return Ok(None) };
         let types = [product.input, product.output, scale.dtype()].map(rocblas::type_code);
         let columns = product.column_major();
         let narrow = |values: [i64; 3]| -> Option<[c_int; 3]> {

@@ -13,9 +13,9 @@ impl Stream {
     /// also what fails while it runs, which otherwise comes at the next read or wait.
     ///
     /// # Safety
-    /// - `launch.a`, `launch.b`, `launch.c` and, where the plan's product has scales, `launch.scales` lead to memory of this
-    ///   device that has a handle until the call returns, covers what the product says, and is aligned as it says, scales to 16
-    ///   bytes; `launch.output` is what holds C, apart from the others.
+    /// - `launch.a`, `launch.b`, `launch.c` and, where the plan's product has scales, `launch.scales` and `launch.end` lead to memory of this
+    ///   device that has a handle until the call returns, covers what the product says, and is aligned as it says, scales and the end to
+    ///   16 bytes; `launch.output` is what holds C, apart from the others.
     pub unsafe fn launch_vendor(&self, plan: &Plan, launch: &VendorLaunch<'_>) -> Result<()> {
         let have = launch.workspace.map_or(0, |workspace| workspace.bytes());
         if have < plan.workspace_bytes() {
@@ -23,8 +23,8 @@ impl Stream {
             return Err(Error::shape(launch.label, "workspace", expected, have));
         }
         let workspace = launch.workspace.map_or(0, |workspace| workspace.device_address());
-        let VendorLaunch { a, b, c, scales, .. } = *launch;
-        let addresses = Addresses { a, b, c, scales, workspace };
+        let VendorLaunch { a, b, c, scales, end, .. } = *launch;
+        let addresses = Addresses { a, b, c, scales, end, workspace };
         let command = Command::product(launch.label, plan, addresses, launch.work);
         let mut state = self.lock();
         self.settle(&mut state);

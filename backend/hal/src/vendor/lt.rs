@@ -3,15 +3,15 @@
 use std::ffi::{c_int, c_void};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use super::{Addresses, Coded, Context, Product, Scaling, VendorGemm, VendorPlan, WORKSPACE_BYTES};
+use super::{Addresses, Coded, Context, End, Product, Scaling, VendorGemm, VendorPlan, WORKSPACE_BYTES};
 use crate::foreign::{Answer, Handle, SUCCESS};
 use crate::gpu::sys::blas::{BlasLt, Codes, Found};
 use crate::{DType, Error, Result};
 
 /// Algorithms that the heuristic is asked for, at most.
 const ALGORITHMS: usize = 8;
-/// Where scales are while a product is planned, aligned as any: what has none then is planned without. Nothing is read there.
-const SCALES_LATER: u64 = 1 << 12;
+/// Where scales and biases are while a product is planned, aligned as any: what has none then is planned without. Nothing is read there.
+const LATER: u64 = 1 << 12;
 
 /// An answer's status as an error that names the call.
 fn check(answer: Answer) -> Result<()> {
@@ -135,12 +135,15 @@ impl Opened {
         check(unsafe { self.library.product_create(&mut handle, compute, scale_code) })?;
         let owned = self.own(handle, BlasLt::product_destroy);
         for (what, transposed) in codes.transpose.into_iter().zip(transposed) {
-            let value = codes.operations[usize::from(transposed)];
-            let (at, size) = ((&raw const value).cast(), size_of_val(&value));
-            // SAFETY: the value is a local of the attribute's type, a 32-bit integer.
-            check(unsafe { self.library.product_set(handle, what, at, size) })?;
+            // A 32-bit integer.
+            self.set::<i32>(&owned, what, codes.operations[usize::from(transposed)])?;
         }
         Ok(owned)
+    }
+
+    fn set<T: Copy>(&self, product: &Owned, what: c_int, value: T) -> Result<()> {
+        // SAFETY: the value is a local of the attribute's type, as the callers say.
+        check(unsafe { self.library.product_set(product.handle.0, what, (&raw const value).cast(), size_of::<T>()) })
     }
 
     fn layout(self: &Arc<Self>, dtype: c_int, size: [usize; 2], leading: i64, batch: [i64; 2]) -> Result<Owned> {
@@ -166,20 +169,42 @@ impl Opened {
     /// Says how X and Y are scaled. One scale for a whole factor is the default and is left unsaid, since older libraries lack the
     /// attribute. Sums are as precise as the library can, which is a default, too (`..._FAST_ACCUM`).
     fn scaled_by(&self, product: &Owned, modes: [c_int; 2]) -> Result<()> {
-        for (what, mode) in self.codes.scale_mode.into_iter().zip(modes).filter(|&(_, mode)| mode != 0) {
-            let (at, size) = ((&raw const mode).cast(), size_of_val(&mode));
-            // SAFETY: the value is a local of the attribute's type, a 32-bit integer.
-            check(unsafe { self.library.product_set(product.handle.0, what, at, size) })?;
-        }
-        Ok(())
+        let mut modes = self.codes.scale_mode.into_iter().zip(modes).filter(|&(_, mode)| mode != 0);
+        // 32-bit integers.
+        modes.try_for_each(|(what, mode)| self.set::<i32>(product, what, mode))
     }
 
     /// Says where X's and Y's scales are.
     fn scaled_at(&self, product: &Owned, addresses: [u64; 2]) -> Result<()> {
-        for (what, address) in self.codes.scale_pointer.into_iter().zip(addresses) {
-            let (at, size) = ((&raw const address).cast(), size_of_val(&address));
-            // SAFETY: the value is a local of the attribute's type, an address.
-            check(unsafe { self.library.product_set(product.handle.0, what, at, size) })?;
+        let mut addresses = self.codes.scale_pointer.into_iter().zip(addresses);
+        addresses.try_for_each(|(what, address)| self.set::<u64>(product, what, address))
+    }
+
+    /// Says what is done to sums; `false` for what the library has no name for.
+    fn ended(&self, product: &Owned, end: &End) -> Result<bool> {
+        if *end == End::default() {
+            return Ok(true);
+        }
+        let Some(epilogue) = self.codes.epilogues[end.activation as usize][usize::from(end.bias.is_some())] else {
+            return Ok(false);
+        };
+        // A 32-bit integer, as types are.
+        self.set::<i32>(product, self.codes.epilogue, epilogue)?;
+        if let Some(bias) = end.bias {
+            let Some(dtype) = type_code(bias) else { return Ok(false) };
+            self.set::<i32>(product, self.codes.bias[1], dtype)?;
+        }
+        self.ended_at(product, end, [LATER; 2])?;
+        Ok(true)
+    }
+
+    /// Says where a bias and the scale of coded results are, of an end that has them.
+    fn ended_at(&self, product: &Owned, end: &End, [bias, scale]: [u64; 2]) -> Result<()> {
+        if end.bias.is_some() {
+            self.set::<u64>(product, self.codes.bias[0], bias)?;
+        }
+        if end.code.is_some() {
+            self.set::<u64>(product, self.codes.d_scale_pointer, scale)?;
         }
         Ok(())
     }
@@ -219,12 +244,15 @@ impl Opened {
 struct LtPlan<const WORDS: usize> {
     opened: Arc<Opened>,
     product: Owned,
-    layouts: [Owned; 3],
+    /// Of X, Y, C and D.
+    layouts: [Owned; 4],
     algorithm: [u64; WORDS],
     workspace_bytes: usize,
     scale: Scale,
-    /// Addresses of scales are attributes of the product, so one launch at a time sets them; `None` where there are none.
-    scales: Option<Mutex<()>>,
+    has_scales: bool,
+    end: End,
+    /// Addresses of scales and of a bias are attributes of the product, so one launch at a time sets them.
+    setting: Mutex<()>,
 }
 
 impl<const WORDS: usize> VendorGemm for LtVendor<WORDS> {
@@ -236,15 +264,22 @@ impl<const WORDS: usize> VendorGemm for LtVendor<WORDS> {
         let opened = &self.opened;
         let (scale, types, modes) = match &product.coded {
             // Sums are f32.
-            Some(coded) if matches!(product.output, DType::F32 | DType::F16 | DType::BF16) => {
+            Some(coded)
+                if matches!(product.output, DType::F32 | DType::F16 | DType::BF16) != product.end.code.is_some() =>
+            {
                 let Some((types, modes)) = opened.coded(coded) else { return Ok(None) };
                 (Some(Scale::F32), types.map(Some), modes)
             }
             Some(_) => return Ok(None),
+            None if product.end != End::default() => return Ok(None),
             None => (Scale::of(product.input, product.output), [type_code(product.input); 2], None),
         };
+        let output = match product.end.code {
+            Some(code) => opened.codes.code_types[code as usize],
+            None => type_code(product.output),
+        };
         let (Some(scale), [Some(a_type), Some(b_type)], Some(output), Ok(batches)) =
-            (scale, types, type_code(product.output), i32::try_from(product.batches))
+            (scale, types, output, i32::try_from(product.batches))
         else {
             return Ok(None);
         };
@@ -254,23 +289,30 @@ impl<const WORDS: usize> VendorGemm for LtVendor<WORDS> {
             let batch = [i64::from(batches), columns.batch_stride[which]];
             opened.layout(dtype, columns.stored[which], columns.leading[which], batch)
         };
-        let layouts = [layout(0, b_type)?, layout(1, a_type)?, layout(2, output)?];
+        let added = match (product.end.code, opened.codes.beside_codes.and_then(type_code)) {
+            (Some(_), Some(beside)) => beside,
+            _ => output,
+        };
+        let layouts = [layout(0, b_type)?, layout(1, a_type)?, layout(2, added)?, layout(2, output)?];
         let tf32 = product.tf32 && product.input == DType::F32;
         let described = opened.product(scale, tf32, columns.transposed)?;
         if let Some([a_mode, b_mode]) = modes {
             opened.scaled_by(&described, [b_mode, a_mode])?;
-            opened.scaled_at(&described, [SCALES_LATER; 2])?;
+            opened.scaled_at(&described, [LATER; 2])?;
+        }
+        if !opened.ended(&described, &product.end)? {
+            return Ok(None);
         }
         let alignment = [product.b, product.a, product.c, product.c].map(|operand| operand.alignment_bytes);
         let preference = opened.preference(alignment)?;
         let empty = Found { algorithm: [0; WORDS], workspace_bytes: 0, state: SUCCESS, waves: 0.0, reserved: [0; 4] };
         let (mut found, mut count) = ([empty; ALGORITHMS], 0);
-        let [x, y, d] = layouts.each_ref().map(|layout| layout.handle.0);
+        let [x, y, c, d] = layouts.each_ref().map(|layout| layout.handle.0);
         // SAFETY: all descriptors are alive; the results go to locals with room for as many as are asked for.
         #[rustfmt::skip]
         let (_, status) = unsafe {
             opened.library.heuristic(
-                opened.handle.0, described.handle.0, x, y, d, d, preference.handle.0, ALGORITHMS as c_int,
+                opened.handle.0, described.handle.0, x, y, c, d, preference.handle.0, ALGORITHMS as c_int,
                 found.as_mut_ptr().cast(), &mut count,
             )?
         };
@@ -285,7 +327,9 @@ impl<const WORDS: usize> VendorGemm for LtVendor<WORDS> {
             algorithm: chosen.algorithm,
             workspace_bytes: chosen.workspace_bytes,
             scale,
-            scales: modes.map(|_| Mutex::default()),
+            has_scales: modes.is_some(),
+            end: product.end,
+            setting: Mutex::default(),
         })))
     }
 }
@@ -300,15 +344,17 @@ impl<const WORDS: usize> VendorPlan for LtPlan<WORDS> {
     }
 
     unsafe fn launch(&self, at: &Addresses) -> Result<()> {
-        let &Addresses { a, b, c, scales: [a_scales, b_scales], workspace } = at;
+        let &Addresses { a, b, c, scales: [a_scales, b_scales], end, workspace } = at;
         let opened = &self.opened;
         opened.context.enter()?;
         // Until the product is on the stream: the library has read its description then.
-        let _one_launch = self.scales.as_ref().map(|scales| scales.lock().unwrap_or_else(PoisonError::into_inner));
-        if self.scales.is_some() {
+        let is_set = self.has_scales || self.end != End::default();
+        let _one_launch = is_set.then(|| self.setting.lock().unwrap_or_else(PoisonError::into_inner));
+        if self.has_scales {
             opened.scaled_at(&self.product, [b_scales, a_scales])?;
         }
-        let [x, y, d] = self.layouts.each_ref().map(|layout| layout.handle.0);
+        opened.ended_at(&self.product, &self.end, end)?;
+        let [x, y, added, d] = self.layouts.each_ref().map(|layout| layout.handle.0);
         let [one, zero] = self.scale.one_and_zero();
         // SAFETY:
         // - handle, descriptors and algorithm are alive and belong together; one and zero are static.
@@ -316,7 +362,7 @@ impl<const WORDS: usize> VendorPlan for LtPlan<WORDS> {
         #[rustfmt::skip]
         let answer = unsafe {
             opened.library.multiply(
-                opened.handle.0, self.product.handle.0, one, b, x, a, y, zero, c, d, c, d, self.algorithm.as_ptr(),
+                opened.handle.0, self.product.handle.0, one, b, x, a, y, zero, c, added, c, d, self.algorithm.as_ptr(),
                 workspace, self.workspace_bytes, opened.context.stream(),
             )
         };

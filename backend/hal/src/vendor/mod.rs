@@ -81,6 +81,31 @@ pub struct Coded {
     pub scaling: [Scaling; 2],
 }
 
+/// A function of each element of a product.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum EndActivation {
+    /// It stays as it is.
+    #[default]
+    None,
+    /// `max(x, 0)`; a NaN stays one.
+    Relu,
+    /// `x / 2 · (1 + tanh(√(2/π) (x + 0.044715 x³)))`.
+    GeluTanh,
+    /// `x · sigmoid(x)`.
+    Silu,
+}
+
+/// What a library does to each sum of codes before it stores it, in this order; nothing by default.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct End {
+    /// The type of a bias, one for each column of C, which is added.
+    pub bias: Option<DType>,
+    /// What becomes of the sum with its bias.
+    pub activation: EndActivation,
+    /// C is codes of that, of the result times one f32.
+    pub code: Option<Code>,
+}
+
 /// `C = A · B`, batched: A `[batches, m, k]`, B `[batches, k, n]`, C `[batches, m, n]` with contiguous rows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Product {
@@ -88,8 +113,10 @@ pub struct Product {
     pub input: DType,
     /// What A and B are where they are codes with scales. One product, no batch.
     pub coded: Option<Coded>,
-    /// Element type of C.
+    /// Element type of C; of codes `U8`.
     pub output: DType,
+    /// What is done to sums of codes; of others nothing.
+    pub end: End,
     /// Whether factors of f32 may be rounded to TF32's 10 bits of fraction. A library that cannot multiplies as without.
     pub tf32: bool,
     /// Rows of C.
@@ -165,7 +192,8 @@ pub(crate) trait VendorPlan: Send + Sync {
     ///
     /// # Safety
     /// - `a`, `b` and `c` are addresses of live memory that covers what the product's shapes and strides say, aligned as it
-    ///   says; `scales` those of A's and B's scales, aligned to 16 bytes, where it has them; `workspace` covers
+    ///   says; `scales` those of A's and B's scales, aligned to 16 bytes, where it has them; `end` those of a bias of N elements and of
+    ///   one f32, aligned alike, where the product's end has them; `workspace` covers
     ///   [`VendorPlan::workspace_bytes`].
     unsafe fn launch(&self, at: &Addresses) -> Result<()>;
 }
@@ -178,15 +206,17 @@ pub(crate) struct Addresses {
     pub c: u64,
     /// Of A and B; 0 where the product has none.
     pub scales: [u64; 2],
+    /// Of the bias, and of what C is multiplied by before it is coded; 0 where the product has none.
+    pub end: [u64; 2],
     /// 0 where the plan needs none.
     pub workspace: u64,
 }
 
 impl Addresses {
     /// All of them, for messages.
-    pub fn words(&self) -> [u64; 6] {
-        let Addresses { a, b, c, scales: [a_scales, b_scales], workspace } = *self;
-        [a, b, c, a_scales, b_scales, workspace]
+    pub fn words(&self) -> [u64; 8] {
+        let Addresses { a, b, c, scales: [a_scales, b_scales], end: [bias, c_scale], workspace } = *self;
+        [a, b, c, a_scales, b_scales, bias, c_scale, workspace]
     }
 }
 
@@ -234,6 +264,8 @@ pub struct VendorLaunch<'a> {
     pub c: u64,
     /// Device addresses of A's and B's scales; 0 where the product has none.
     pub scales: [u64; 2],
+    /// Device addresses of the end's bias, and of what C is multiplied by before it is coded; 0 where the product has none.
+    pub end: [u64; 2],
     /// What holds C, to be poisoned if it fails.
     pub output: &'a Buffer,
     /// Of at least [`Plan::workspace_bytes`]; `None` where that is 0.

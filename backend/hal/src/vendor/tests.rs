@@ -44,8 +44,20 @@ fn every_layout_of_the_operands_is_named_as_the_library_stores_it() {
         };
         let (a, b) = (operand(a_along_k, m), operand(b_along_k, n));
         let c = Operand { leading: n as i64 + 1, along_k: false, batch_stride: 40, alignment_bytes: 256 };
-        let product =
-            Product { input: DType::F32, coded: None, output: DType::F32, tf32: false, m, n, k, batches, a, b, c };
+        let product = Product {
+            input: DType::F32,
+            coded: None,
+            output: DType::F32,
+            end: End::default(),
+            tf32: false,
+            m,
+            n,
+            k,
+            batches,
+            a,
+            b,
+            c,
+        };
         let value = |salt: usize, at: usize| ((at * 7 + salt) % 13) as f64 - 6.0;
         let (a_data, b_data): (Vec<f64>, Vec<f64>) =
             ((0..200).map(|at| value(1, at)).collect(), (0..200).map(|at| value(5, at)).collect());
@@ -119,7 +131,20 @@ fn device(config: Config) -> (Device, Arc<AtomicU64>) {
 fn square(k: usize) -> Product {
     let operand = Operand { leading: k as i64, along_k: true, batch_stride: 0, alignment_bytes: 256 };
     let (a, b, c) = (operand, operand, operand);
-    Product { input: DType::F16, coded: None, output: DType::F16, tf32: false, m: k, n: k, k, batches: 1, a, b, c }
+    Product {
+        input: DType::F16,
+        coded: None,
+        output: DType::F16,
+        end: End::default(),
+        tf32: false,
+        m: k,
+        n: k,
+        k,
+        batches: 1,
+        a,
+        b,
+        c,
+    }
 }
 
 #[test]
@@ -138,6 +163,7 @@ fn a_planned_product_is_launched_profiled_and_captured_like_a_kernel() {
             b: address,
             c: address,
             scales: [0; 2],
+            end: [0; 2],
             output: c.buffer(),
             workspace,
             work,

@@ -30,6 +30,11 @@ const READ_AS: c_int = if cfg!(cuda) { 3 } else { 0 };
 /// The same of where a factor's scales are, and of how they lie.
 const SCALE_POINTER: c_int = if cfg!(cuda) { 17 } else { 5 };
 const SCALE_MODE: c_int = 31;
+/// Attributes of what follows a product: what it is, the type and the place of a bias, where it is what coded results are multiplied by.
+const EPILOGUE: c_int = if cfg!(cuda) { 7 } else { 2 };
+const BIAS_TYPE: c_int = if cfg!(cuda) { 26 } else { 4 };
+const BIAS_POINTER: c_int = if cfg!(cuda) { 8 } else { 3 };
+const D_SCALE_POINTER: c_int = if cfg!(cuda) { 20 } else { 8 };
 const BATCH_COUNT: c_int = if cfg!(cuda) { 5 } else { 0 };
 const BATCH_STRIDE: c_int = BATCH_COUNT + 1;
 const WORDS: usize = if cfg!(cuda) { 8 } else { 3 };
@@ -47,6 +52,11 @@ struct Desc {
     /// Of the scales: where they are, and how they lie.
     scales: [usize; 2],
     modes: [i32; 2],
+    /// What follows: its number, the bias' type and place, the place of what coded results are multiplied by.
+    epilogue: i32,
+    bias_type: i32,
+    bias: usize,
+    d_scale: usize,
 }
 
 #[derive(Clone, Copy)]
@@ -93,7 +103,9 @@ exported! {
             (COMPUTE_F32 | COMPUTE_F32_FAST_TF32, F32) | (COMPUTE_I32, I32) => {}
             _ => return INVALID,
         }
-        let made = Desc { compute, scale, operations: [0; 2], scales: [0; 2], modes: [0; 2] };
+        let (operations, scales, modes) = ([0; 2], [0; 2], [0; 2]);
+        let made =
+            Desc { compute, scale, operations, scales, modes, epilogue: 1, bias_type: -1, bias: 0, d_scale: 0 };
         *desc = Box::into_raw(Box::new(made)).cast();
         0
     }
@@ -108,7 +120,15 @@ exported! {
     ) {
         let desc = &mut *desc.cast::<Desc>();
         let of = |first: c_int| usize::try_from(what - first).ok().filter(|&which| which < 2);
+        match (what, bytes) {
+            (EPILOGUE, 4) => desc.epilogue = value.cast::<i32>().read(),
+            (BIAS_TYPE, 4) => desc.bias_type = value.cast::<i32>().read(),
+            (BIAS_POINTER, 8) => desc.bias = value.cast::<usize>().read(),
+            (D_SCALE_POINTER, 8) => desc.d_scale = value.cast::<usize>().read(),
+            _ => {}
+        }
         match (of(READ_AS), of(SCALE_POINTER), of(SCALE_MODE), bytes) {
+            _ if [EPILOGUE, BIAS_TYPE, BIAS_POINTER, D_SCALE_POINTER].contains(&what) => {}
             (Some(which), _, _, 4) => desc.operations[which] = value.cast::<i32>().read(),
             (_, Some(which), _, 8) => desc.scales[which] = value.cast::<usize>().read(),
             (_, _, Some(which), 4) => desc.modes[which] = value.cast::<i32>().read(),
@@ -169,11 +189,11 @@ exported! {
     }
 
     "cublasLtMatmulAlgoGetHeuristic" fn hipblasLtMatmulAlgoGetHeuristic(
-        _handle: *mut c_void, desc: *mut c_void, x: *mut c_void, y: *mut c_void, _c: *mut c_void, d: *mut c_void,
+        _handle: *mut c_void, desc: *mut c_void, x: *mut c_void, y: *mut c_void, c: *mut c_void, d: *mut c_void,
         preference: *mut c_void, wanted: c_int, found: *mut Found, count: *mut c_int,
     ) {
         let (desc, layouts) = (*desc.cast::<Desc>(), [x, y, d].map(|layout| *layout.cast::<Layout>()));
-        if !codes::is_supported(&desc, &layouts) {
+        if !codes::is_supported(&desc, &layouts, &*c.cast::<Layout>()) {
             return NOT_SUPPORTED;
         }
         let allowed = unsafe { *preference.cast::<u64>() };

@@ -1,6 +1,6 @@
 //! Products that go to the vendor's library: which, and how they are described to it.
 
-use rocfire_hal::vendor::{Operand as Described, Plan, Product as Whole, VendorLaunch, alignment_of};
+use rocfire_hal::vendor::{End, Operand as Described, Plan, Product as Whole, VendorLaunch, alignment_of};
 use rocfire_hal::{Buffer, DType, Device, DriverKind, Stream, Tensor, View, ViewMut};
 
 use super::{GemmParams, OP, Operand, Product, check, check_output, lowered, machine, output_shape};
@@ -115,6 +115,7 @@ impl Product<'_> {
             b: b.address,
             c: self.c.address,
             scales: [0; 2],
+            end: [0; 2],
             output: self.c_buffer,
             workspace: workspace.as_ref(),
             work: self.work(&shape),
@@ -159,6 +160,7 @@ impl Product<'_> {
             input: self.input,
             coded: None,
             output: self.output,
+            end: End::default(),
             tf32: self.tf32,
             m,
             n,

@@ -37,7 +37,9 @@ pub fn explain_scaled(
         scaling(granularity.kind(), granularity.block(shapes[side]), shapes[side])
     });
     let ways = ways(arch.info(), formats, scaled, [m, k]);
-    let asked: Vec<&str> = asked(arch.info(), ways, m).into_iter().map(words).collect();
+    let asked = asked(arch.info(), ways, m);
+    let ways_scale = asked.iter().any(|way| matches!(way, Way::Scaled(_)));
+    let asked: Vec<&str> = asked.into_iter().map(words).collect();
     let stays = match (asked.is_empty(), pays(arch, formats, [m, n, k], output)) {
         (true, _) => Some("no way of these formats and scales on this card"),
         (_, false) => Some("small, or sums of f32 are wanted that the card has not"),
@@ -55,7 +57,15 @@ pub fn explain_scaled(
         CodeProduct::Decoded => "codes are decoded to bf16 in registers",
     };
     let [a, b] = sides.map(|(format, granularity)| format!("{format:?} by {granularity:?}"));
-    Ok(format!("{OP} {m}x{n}x{k} of {a} and {b} into {output} on {arch}\n  vendor      {first}\n  ours        {ours}"))
+    let behind = match (stays, ways_scale) {
+        (Some(_), _) => "at the store of ours",
+        (None, false) => "a launch of ours behind its sums",
+        (None, true) => {
+            "by the library where it has that form and a trial went well, else a launch of ours behind results in f32"
+        }
+    };
+    let head = format!("{OP} {m}x{n}x{k} of {a} and {b} into {output} on {arch}");
+    Ok(format!("{head}\n  vendor      {first}\n  ours        {ours}\n  bias, ...   {behind}"))
 }
 
 /// A way, in words.
@@ -95,12 +105,15 @@ mod tests {
         assert!(row.contains("which a launch of ours scales, else it applies scales of rows"), "{row}");
         let bytes = told("sm_90", [Format::I8; 2], [Granularity::Token; 2], cube, DType::F32);
         assert!(bytes.contains(": it gives sums, which a launch of ours scales"), "{bytes}");
+        assert!(bytes.contains("bias, ...   a launch of ours behind its sums"), "{bytes}");
+        assert!(row.contains("bias, ...   by the library where it has that form"), "{row}");
         let mx = [Granularity::Mx(MxRounding::Up); 2];
         assert!(told("gfx950", ocp, mx, cube, bf16).contains("exponents by 32"));
         assert!(told("sm_90", ocp, mx, cube, bf16).contains("not asked: no way"));
         assert!(told("gfx942", ocp, [Granularity::Token; 2], cube, bf16).contains("not asked: no way"));
         assert!(told("sm_90", ocp, [Granularity::Token; 2], cube, DType::F32).contains("not asked: small, or"));
-        assert!(told("sm_90", ocp, [Granularity::Token; 2], [64; 3], bf16).contains("not asked: small"));
+        let small = told("sm_90", ocp, [Granularity::Token; 2], [64; 3], bf16);
+        assert!(small.contains("not asked: small") && small.contains("bias, ...   at the store of ours"), "{small}");
     }
 
     #[test]

@@ -6,8 +6,8 @@ use rocfire_hal::{Stream, View, ViewMut};
 
 use super::choice::choice;
 use super::{
-    CodedRows, Job, NAMES_OF_A, ScaledArgs, ScaledKey, Side, Unit, args, check_depth, check_result, copies, plain_side,
-    source,
+    CodedRows, EndKey, Job, NAMES_OF_A, ScaledArgs, ScaledEnd, ScaledKey, Side, Unit, args, check_depth, check_result,
+    copies, plain_side, source,
 };
 use crate::Result;
 use crate::family::{self, BOX_LIMIT, KernelLaunch, Sources, shape};
@@ -68,7 +68,7 @@ pub fn q_matmul_scaled_grouped(
     }
     // Groups are not alike: one of twice as many rows as the mean should not need another tile.
     let wanted = 2 * rows.div_ceil(stack.count);
-    let job = Job { stream, a: &a, b: &b, size: [wanted, b.rows, k] };
+    let job = Job { stream, a: &a, b: &b, size: [wanted, b.rows, k], end: ScaledEnd::default() };
     let (device, info) = (stream.device(), stream.device().arch().info());
     let matrix = device.config().matrix && matrix_side(info, rocfire_hal::DType::BF16) != 0;
     // K is never cut, as no number of workgroups is too few.
@@ -90,6 +90,7 @@ pub fn q_matmul_scaled_grouped(
         sliced: false,
         copies: copies(info, choice.unit, vector),
         grouping: Some(told.grouping),
+        end: EndKey::default(),
     };
     static SOURCES: Sources<ScaledKey> = Sources::new();
     let source = SOURCES.get(key, source);

@@ -1,16 +1,20 @@
 //! Products of codes that go to the vendor's library: which, how they are described to it, and what comes before and behind it.
 //!
 //! Libraries multiply 8-bit floats and apply scales by tensor, by line, by 128 or by 32, where they have that way for the card; else, and
-//! always of bytes, they give sums, f32 or i32, which a launch of ours scales by line. Each way is tried once for a device (`trial.rs`)
-//! before anything goes there, and what a library refuses stays with our kernel.
+//! always of bytes, they give sums, f32 or i32, which a launch of ours scales by line. What follows a product they do themselves where they
+//! scale and have that end, else that launch does, behind sums in f32. Each way is tried once for a device and an end (`trial.rs`) before
+//! anything goes there, and what a library refuses stays with our kernel.
 
 use rocfire_arch::{Arch, ArchInfo, Vendor};
-use rocfire_fusion::Draft;
+use rocfire_fusion::{Draft, Unary};
 use rocfire_hal::profile::{Category, Work};
-use rocfire_hal::vendor::{Code, Coded, Operand, Plan, Product, Scaling, VendorLaunch, alignment_of};
+use rocfire_hal::vendor::{
+    Code, Coded, End, EndActivation, Operand, Plan, Product, Scaling, VendorLaunch, alignment_of,
+};
 use rocfire_hal::{Buffer, DType, Layout, Stream, Tensor, View, ViewMut};
 
-use super::{OP, Side, is_deep, is_float8, trial};
+use super::end::finish;
+use super::{OP, ScaledEnd, Side, is_deep, is_float8, trial};
 use crate::Result;
 use crate::attached::Attached;
 use crate::family::{self, shape};
@@ -41,6 +45,28 @@ pub(super) enum Way {
     Sums,
 }
 
+/// Who does what follows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) enum Ending {
+    /// The library, if anything; it stores C.
+    Library(End),
+    /// A launch of ours behind its sums or, scaled, its results in f32.
+    Behind,
+}
+
+impl Ending {
+    /// Of a product that nothing follows.
+    pub const NONE: Ending = Ending::Library(End { bias: None, activation: EndActivation::None, code: None });
+}
+
+/// What the library was found to do.
+#[derive(Clone, Debug)]
+pub(super) struct Taken {
+    pub way: Way,
+    pub ending: Ending,
+    pub plan: Plan,
+}
+
 /// A checked product, M, N and K not 0.
 #[derive(Clone, Copy)]
 pub(super) struct Job<'j, 'a> {
@@ -48,16 +74,18 @@ pub(super) struct Job<'j, 'a> {
     pub a: &'j Side<'a>,
     pub b: &'j Side<'a>,
     pub size: [usize; 3],
+    pub end: ScaledEnd<'a>,
 }
 
 impl<'j> Job<'j, '_> {
-    /// The way and the plan by which the library multiplies into `c`; `None` where our kernel does. That is what `by` says, or a tuning
-    /// table; without either it is the library's where it pays, no bits are promised, and a trial went well.
+    /// How the library multiplies into `c`; `None` where our kernel does. That is what `by` says, or a tuning table; without either it is the
+    /// library's where it pays, no bits are promised, and a trial went well. A table has a plan for products that nothing follows: of others
+    /// it says the way.
     ///
     /// # Errors
     /// `Shape` for a plan in `by` that the library does not have. Out of memory, and failures of earlier launches, where a way is
     /// tried first.
-    pub fn taken(&self, c: &View<'_>, by: Option<Candidate>) -> Result<Option<(Way, Plan)>> {
+    pub fn taken(&self, c: &View<'_>, by: Option<Candidate>) -> Result<Option<Taken>> {
         let device = self.stream.device();
         let none = |choice: usize| shape(OP, "params.vendor", "a plan of the vendor's library", choice);
         match by {
@@ -71,9 +99,13 @@ impl<'j> Job<'j, '_> {
             let attached = Attached::of(&device);
             let tables = attached.tables(&device);
             match tables.find(&device, shape) {
+                Some(Candidate::Vendor { choice }) if self.end.key().is_none() => {
+                    let Some(taken) = self.numbered(choice, c) else { return Ok(None) };
+                    return Ok(trial::is_passed(self, taken.way, taken.ending, c.dtype())?.then_some(taken));
+                }
                 Some(Candidate::Vendor { choice }) => {
-                    let Some((way, plan)) = self.numbered(choice, c) else { return Ok(None) };
-                    return Ok(trial::is_passed(self, way, c.dtype())?.then_some((way, plan)));
+                    let way = self.ways().nth(choice / PLANS);
+                    return way.map_or(Ok(None), |way| self.tried(way, c));
                 }
                 Some(Candidate::Ours | Candidate::Tiling { .. }) => return Ok(None),
                 None => tables.note(&device, shape),
@@ -83,25 +115,64 @@ impl<'j> Job<'j, '_> {
             return Ok(None);
         }
         for way in asked(device.arch().info(), self.ways(), self.size[0]) {
-            let Some(plan) = self.plan(way, c, 0) else { continue };
-            if trial::is_passed(self, way, c.dtype())? {
-                return Ok(Some((way, plan)));
+            if let Some(taken) = self.tried(way, c)? {
+                return Ok(Some(taken));
             }
         }
         Ok(None)
     }
 
-    /// What tuning tables know it by; `None` where no library has the scales, and for a weight that is laid out.
+    /// The first plan of a way that passes its trial, with the library's own end before one behind it.
+    fn tried(&self, way: Way, c: &View<'_>) -> Result<Option<Taken>> {
+        let own = self.library_end(way, c.dtype()).map(Ending::Library);
+        let behind = (!self.end.key().is_none()).then_some(Ending::Behind);
+        for ending in own.into_iter().chain(behind) {
+            let Some(plan) = self.plan(way, ending, c, 0) else { continue };
+            if trial::is_passed(self, way, ending, c.dtype())? {
+                return Ok(Some(Taken { way, ending, plan }));
+            }
+        }
+        Ok(None)
+    }
+
+    /// What follows, as a library is told; `None` where it is not asked: behind sums, for a bias of a type that none adds to such results or
+    /// that does not lie as they read it, for codes of whole numbers or next to other scales than one of each side.
+    pub fn library_end(&self, way: Way, output: DType) -> Option<End> {
+        let ScaledEnd { bias, activation, codes } = self.end;
+        if self.end.key().is_none() {
+            return Some(End::default());
+        }
+        let Way::Scaled(scaling) = way else { return None };
+        let of_bias = if output == DType::F16 { DType::F16 } else { DType::BF16 };
+        let is_read = |bias: &View<'_>| {
+            let lies = bias.layout().strides()[0] == 1 && bias.device_address().is_multiple_of(SCALES_ALIGNMENT);
+            lies && bias.dtype() == of_bias
+        };
+        if bias.as_ref().is_some_and(|bias| !is_read(bias)) || codes.is_some() && scaling != [Scaling::Tensor; 2] {
+            return None;
+        }
+        let code = match codes {
+            Some(codes) => Some(code(codes.format)?),
+            None => None,
+        };
+        Some(End { bias: bias.map(|bias| bias.dtype()), activation, code })
+    }
+
+    /// What tuning tables know it by; `None` where no library has the scales, and for a weight that is laid out, and
+    /// for a result in codes.
     fn shape(&self, output: DType) -> Option<Shape> {
+        if self.end.codes.is_some() {
+            return None;
+        }
         let [a, b] = self.scaling();
         let codes = Codes { formats: self.formats(), scaling: [a?, b?] };
         (!self.b.laid_out).then(|| Shape::of_codes(codes, output, self.size))
     }
 
     /// The plan of a number that a table has: those of the first way come before those of the next.
-    fn numbered(&self, choice: usize, c: &View<'_>) -> Option<(Way, Plan)> {
-        let way = self.ways().nth(choice / PLANS)?;
-        Some((way, self.plan(way, c, choice % PLANS)?))
+    fn numbered(&self, choice: usize, c: &View<'_>) -> Option<Taken> {
+        let (way, ending) = (self.ways().nth(choice / PLANS)?, Ending::NONE);
+        Some(Taken { way, ending, plan: self.plan(way, ending, c, choice % PLANS)? })
     }
 
     fn formats(&self) -> [Format; 2] {
@@ -118,12 +189,12 @@ impl<'j> Job<'j, '_> {
     }
 
     /// The library's plan number `choice`; `None` where there is no library, or it has none for this.
-    pub fn plan(&self, way: Way, c: &View<'_>, choice: usize) -> Option<Plan> {
-        self.stream.device().vendor_plan(&self.described(way, c)?, choice)
+    pub fn plan(&self, way: Way, ending: Ending, c: &View<'_>, choice: usize) -> Option<Plan> {
+        self.stream.device().vendor_plan(&self.described(way, ending, c)?, choice)
     }
 
     /// The product as libraries take it; `None` for a weight that is laid out, and for rows that are not whole or not aligned.
-    fn described(&self, way: Way, c: &View<'_>) -> Option<Product> {
+    fn described(&self, way: Way, ending: Ending, c: &View<'_>) -> Option<Product> {
         let ([a, b], [m, n, k]) = ([self.a, self.b], self.size);
         let scaling = if let Way::Scaled(scaling) = way { scaling } else { [Scaling::None; 2] };
         let (input, coded, whole) = match self.formats() {
@@ -146,15 +217,17 @@ impl<'j> Job<'j, '_> {
             alignment_bytes: alignment_of(address),
         };
         let strides = c.layout().strides();
-        let (output, c) = match way {
-            Way::Scaled(_) => (c.dtype(), lines(if m == 1 { n as i64 } else { strides[0] }, c.device_address())),
+        let end = if let Ending::Library(end) = ending { end } else { End::default() };
+        let is_c = matches!((way, ending), (Way::Scaled(_), Ending::Library(_)));
+        let (output, c) = match is_c {
+            true => (c.dtype(), lines(if m == 1 { n as i64 } else { strides[0] }, c.device_address())),
             // Memory of its own, whose addresses are aligned.
-            Way::Sums => (self.sums_dtype(), lines(n as i64, 0)),
+            false => (self.sums_dtype(), lines(n as i64, 0)),
         };
         let by_run = matches!(way, Way::Scaled(ways) if ways.contains(&Scaling::Run128));
         let is_whole = k.is_multiple_of(whole) && n.is_multiple_of(whole) && (!by_run || m.is_multiple_of(WHOLE_ROWS));
-        let has_rows = way == Way::Sums || strides[1] == 1 && c.leading >= n as i64;
-        let product = Product { input, coded, output, tf32: false, m, n, k, batches: 1, a, b, c };
+        let has_rows = !is_c || strides[1] == 1 && c.leading >= n as i64;
+        let product = Product { input, coded, output, end, tf32: false, m, n, k, batches: 1, a, b, c };
         (is_whole && has_rows).then_some(product)
     }
 
@@ -166,23 +239,38 @@ impl<'j> Job<'j, '_> {
     ///
     /// # Errors
     /// Out of memory; the library's own; errors of compilation and launch.
-    pub fn run(&self, way: Way, plan: &Plan, c: ViewMut<'_>) -> Result<()> {
-        let [m, n, _] = self.size;
-        match way {
-            Way::Scaled([a, b]) => {
-                let scales = [prepared(self.stream, self.a, a)?, prepared(self.stream, self.b, b)?];
-                let at = scales.each_ref().map(|scales| scales.view().device_address());
-                self.launch(plan, at, c.device_address(), c.buffer())
+    pub fn run(&self, taken: &Taken, c: ViewMut<'_>) -> Result<()> {
+        let ([m, n, _], stream, plan) = (self.size, self.stream, &taken.plan);
+        let sums = || Tensor::empty(&stream.device(), &[1, m, n], self.sums_dtype());
+        let scaled =
+            |[a, b]: [Scaling; 2]| Ok::<_, crate::Error>([prepared(stream, self.a, a)?, prepared(stream, self.b, b)?]);
+        let addresses = |scales: &[Tensor; 2]| scales.each_ref().map(|scales| scales.view().device_address());
+        match (taken.way, taken.ending) {
+            (Way::Scaled(scaling), Ending::Library(_)) => {
+                let scales = scaled(scaling)?;
+                let inverse = self.end.codes.map(|codes| inverse(stream, codes.scale)).transpose()?;
+                let bias = self.end.bias.map_or(0, |bias| bias.device_address());
+                let end = [bias, inverse.as_ref().map_or(0, |inverse| inverse.view().device_address())];
+                self.launch(plan, addresses(&scales), end, c.device_address(), c.buffer())
             }
-            Way::Sums => {
-                let sums = Tensor::empty(&self.stream.device(), &[m, n], self.sums_dtype())?;
-                self.launch(plan, [0; 2], sums.view().device_address(), sums.buffer())?;
-                scale(self.stream, &sums, [self.a.scales, self.b.scales], c)
+            (Way::Scaled(scaling), Ending::Behind) => {
+                let (scales, sums) = (scaled(scaling)?, sums()?);
+                self.launch(plan, addresses(&scales), [0; 2], sums.view().device_address(), sums.buffer())?;
+                finish(stream, &sums, None, &self.end, &c)
+            }
+            (Way::Sums, ending) => {
+                let sums = sums()?;
+                self.launch(plan, [0; 2], [0; 2], sums.view().device_address(), sums.buffer())?;
+                if ending == Ending::Behind {
+                    return finish(stream, &sums, Some([self.a, self.b]), &self.end, &c);
+                }
+                let sums = sums.with_layout(Layout::contiguous(&[m, n])?)?;
+                scale(stream, &sums, [self.a.scales, self.b.scales], c)
             }
         }
     }
 
-    fn launch(&self, plan: &Plan, scales: [u64; 2], c: u64, output: &Buffer) -> Result<()> {
+    fn launch(&self, plan: &Plan, scales: [u64; 2], end: [u64; 2], c: u64, output: &Buffer) -> Result<()> {
         let device = self.stream.device();
         let workspace = match plan.workspace_bytes() {
             0 => None,
@@ -196,14 +284,15 @@ impl<'j> Job<'j, '_> {
             b: self.b.codes.device_address(),
             c,
             scales,
+            end,
             output,
             workspace: workspace.as_ref(),
             work: Work { category: Category::Gemm, shape: &[m, n, k], flops, ..Work::default() },
         };
         // SAFETY:
         // - The plan is for this product's description, whose shapes and strides are those of checked views, each inside its
-        //   buffer, and whose alignment is that of these addresses; scales are as `prepared` made them for it. C is in `output`,
-        //   apart from the others.
+        //   buffer, and whose alignment is that of these addresses; scales are as `prepared` made them for it,
+        //   the end's bias and scale as `library_end` and `inverse` say. C is in `output`, apart from the others.
         unsafe { self.stream.launch_vendor(plan, &launch)? };
         Ok(())
     }
@@ -309,6 +398,15 @@ fn prepared(stream: &Stream, side: &Side<'_>, scaling: Scaling) -> Result<Tensor
         }
     };
     family::copy_into(stream, from, made.view_mut())?;
+    Ok(made)
+}
+
+/// What a library multiplies results by that are codes by this scale, as our kernel does.
+fn inverse(stream: &Stream, scale: View<'_>) -> Result<Tensor> {
+    static GRAPHS: Graphs<()> = Graphs::new();
+    let graph = GRAPHS.get((), |()| Draft::graph("inverse_scale", |g| g.input(DType::F32).unary(Unary::Recip)));
+    let mut made = Tensor::empty(scale.device(), scale.shape(), DType::F32)?;
+    graphs::run(stream, &graph, scale.shape(), &[scale], &[], &mut [made.view_mut()])?;
     Ok(made)
 }
 

@@ -1,8 +1,9 @@
-//! A trial of a vendor's library before products of codes go there: once for a device, formats, a way of scaling, a type of result, and
-//! whether blocks are whole.
+//! A trial of a vendor's library before products of codes go there: once for a device, formats, a way of scaling, a type of result, what
+//! follows that the library does, and whether blocks are whole.
 //!
 //! What a library makes of scales is said by where they lie and by numbers that its version may not know. So a small product is
-//! multiplied first by the same way, one whose sums are exact in any order, and compared with what it should be. A library that gives
+//! multiplied first by the same way, one whose sums are exact in any order, and compared with what it should be: with an end also that a NaN
+//! stays one and that codes saturate. A library that gives
 //! anything else is not asked again that way, and our kernel serves. A trial waits for the device; while a graph is recorded, which
 //! cannot, products whose way has not been tried are ours.
 
@@ -13,11 +14,17 @@ use rocfire_hal::vendor::Scaling;
 use rocfire_hal::{DType, DeviceId, Level, Stream, Tensor};
 
 use super::Side;
-use super::library::{Job, Way};
+use super::end::{EndActivation, EndCodes, EndKey, ScaledEnd};
+use super::library::{Ending, Job, Taken, Way};
 use crate::Result;
 use crate::quant::format::{Format, ScaleKind};
 
-type Key = (DeviceId, [Format; 2], Way, DType, [usize; 3]);
+type Key = (DeviceId, [Format; 2], Way, EndKey, DType, [usize; 3]);
+
+/// The scale of a trial's codes: some results are beyond the largest.
+const SCALE: f32 = 0.25;
+/// How far from right functions of x may be, in parts of x: cards have a hyperbolic tangent of 11 bits (PTX ISA, `tanh.approx.f32`).
+const CURVED: f64 = 1.0 / 2048.0;
 
 /// M, N, K of a trial for a product: two squares of 128 columns and three runs of 128 along K, the last of either whole where the
 /// product's is.
@@ -30,25 +37,30 @@ fn size([_, n, k]: [usize; 3]) -> [usize; 3] {
 ///
 /// # Errors
 /// Out of memory, and failures of earlier launches, which a trial waits for.
-pub(super) fn is_passed(job: &Job<'_, '_>, way: Way, output: DType) -> Result<bool> {
+pub(super) fn is_passed(job: &Job<'_, '_>, way: Way, ending: Ending, output: DType) -> Result<bool> {
     static TRIED: Mutex<Option<HashMap<Key, bool>>> = Mutex::new(None);
     let tried = || TRIED.lock().unwrap_or_else(PoisonError::into_inner);
     let (stream, formats) = (job.stream, [job.a.format, job.b.format]);
-    let key = (stream.device().id(), formats, way, output, size(job.size));
+    // What a launch of ours ends is sums, or results in f32.
+    let (end, output) = match ending {
+        Ending::Library(_) => (job.end.key(), output),
+        Ending::Behind => (EndKey::default(), DType::F32),
+    };
+    let key = (stream.device().id(), formats, way, end, output, size(job.size));
     if let Some(&known) = tried().as_ref().and_then(|tried| tried.get(&key)) {
         return Ok(known);
     }
     if stream.is_capturing() {
         return Ok(false);
     }
-    let trial = Trial::new(stream, formats, way, size(job.size))?;
+    let trial = Trial::new(stream, formats, way, end, size(job.size))?;
     let outcome = trial.by_library(stream, way, output)?;
     if let Err(why) = &outcome {
         let device = stream.device();
         let library = device.vendor_gemm().unwrap_or("the vendor's library").to_owned();
         device.report(
             Level::Warn,
-            format_args!("{library} is not used for products of {formats:?}, {way:?} into {output}: {why}"),
+            format_args!("{library} is not used for products of {formats:?}, {way:?}, {end:?} into {output}: {why}"),
         );
     }
     tried().get_or_insert_default().insert(key, outcome.is_ok());
@@ -63,6 +75,60 @@ struct Trial {
     /// Codes and scales of A and B.
     codes: [Tensor; 2],
     scales: [Tensor; 2],
+    /// What follows, its bias, and the scale of its codes.
+    end: EndKey,
+    bias: Option<Tensor>,
+    scale: Tensor,
+}
+
+/// The bias of a column.
+fn bias(col: usize) -> f64 {
+    (col % 13) as f64 * 0.5 - 3.0
+}
+
+/// A code that is no number, if there is one.
+fn none_of(format: Format) -> Option<u8> {
+    match format {
+        Format::E4M3 | Format::E5M2 => Some(0x7f),
+        Format::E4M3Fnuz | Format::E5M2Fnuz => Some(0x80),
+        Format::E2M1 | Format::I8 | Format::I4 | Format::I2 => None,
+    }
+}
+
+/// What a code of 8 bits stands for.
+fn decoded(format: Format, code: u8) -> f64 {
+    let (fraction_bits, exponent_bias, largest) = match format {
+        Format::E4M3 => (3, 7, 0x7e),
+        Format::E5M2 => (2, 15, 0x7b),
+        Format::E4M3Fnuz => (3, 8, 0x7f),
+        Format::E5M2Fnuz => (2, 16, 0x7f),
+        Format::I8 | Format::I4 | Format::I2 | Format::E2M1 => return f64::from(code as i8),
+    };
+    let low = code & 0x7f;
+    if low > largest || none_of(format) == Some(code) {
+        // Infinities too: no result is one.
+        return f64::NAN;
+    }
+    let (exponent, fraction) = (i32::from(low >> fraction_bits), f64::from(low & ((1 << fraction_bits) - 1)));
+    let whole = f64::from(1 << fraction_bits);
+    let size = match exponent {
+        0 => fraction / whole * 2f64.powi(1 - exponent_bias),
+        _ => (1.0 + fraction / whole) * 2f64.powi(exponent - exponent_bias),
+    };
+    if code & 0x80 != 0 { -size } else { size }
+}
+
+/// What becomes of a sum with its bias, and by how much it may be off.
+fn activated(activation: EndActivation, x: f64) -> (f64, f64) {
+    match activation {
+        EndActivation::None => (x, 0.0),
+        EndActivation::Relu => (if x < 0.0 { 0.0 } else { x }, 0.0),
+        EndActivation::GeluTanh => {
+            let inner = (2.0 / std::f64::consts::PI).sqrt() * (x + 0.044715 * x.powi(3));
+            (x / 2.0 * (1.0 + inner.tanh()), x.abs() * CURVED)
+        }
+        EndActivation::Silu => (x / (1.0 + (-x).exp()), x.abs() * CURVED),
+    }
 }
 
 /// The number of a side's code: small and whole.
@@ -91,12 +157,17 @@ fn exponent(side: usize, [line, run]: [usize; 2]) -> i32 {
 }
 
 impl Trial {
-    fn new(stream: &Stream, formats: [Format; 2], way: Way, size: [usize; 3]) -> Result<Trial> {
+    fn new(stream: &Stream, formats: [Format; 2], way: Way, end: EndKey, size: [usize; 3]) -> Result<Trial> {
         let scaling = if let Way::Scaled(scaling) = way { scaling } else { [Scaling::Line; 2] };
         let [m, n, k] = size;
         let device = stream.device();
         let codes = |side: usize, lines: usize| {
-            let of = |line: usize, depth: usize| code(formats[side], number(side, line, depth));
+            let none = none_of(formats[side]).filter(|_| !end.is_none() && side == 0);
+            // The last row of A is none.
+            let of = |line: usize, depth: usize| match none {
+                Some(code) if line == lines - 1 && depth == 0 => code,
+                _ => code(formats[side], number(side, line, depth)),
+            };
             let bytes: Vec<u8> = match formats[side].bits() {
                 8 => (0..lines * k).map(|at| of(at / k, at % k)).collect(),
                 _ => (0..lines * k / 2)
@@ -122,7 +193,14 @@ impl Trial {
             }
         };
         let codes = [codes(0, m)?, codes(1, n)?];
-        Ok(Trial { size, formats, scaling, codes, scales: [scales(0, m)?, scales(1, n)?] })
+        let biases = |dtype: DType| {
+            let bytes: Vec<u8> = (0..n).flat_map(|col| half::bf16::from_f64(bias(col)).to_le_bytes()).collect();
+            let made = Tensor::from_bytes(&device, &[n], DType::BF16, &bytes)?;
+            crate::family::cast(stream, made.view(), dtype)
+        };
+        let bias = end.bias.map(biases).transpose()?;
+        let scale = Tensor::from_bytes(&device, &[1], DType::F32, &SCALE.to_le_bytes())?;
+        Ok(Trial { size, formats, scaling, codes, scales: [scales(0, m)?, scales(1, n)?], end, bias, scale })
     }
 
     /// A and B, as a launcher has them when it has checked them.
@@ -141,13 +219,26 @@ impl Trial {
         })
     }
 
+    fn end(&self) -> ScaledEnd<'_> {
+        ScaledEnd {
+            bias: self.bias.as_ref().map(Tensor::view),
+            activation: self.end.activation,
+            codes: self.end.code.map(|format| EndCodes { format, scale: self.scale.view() }),
+        }
+    }
+
     /// What is wrong with the library's result, if anything is.
     fn by_library(&self, stream: &Stream, way: Way, output: DType) -> Result<std::result::Result<(), String>> {
         let [a, b] = &self.sides();
         let mut c = Tensor::empty(&stream.device(), &self.size[..2], output)?;
-        let job = Job { stream, a, b, size: self.size };
-        let Some(plan) = job.plan(way, &c.view(), 0) else { return Ok(Err("it plans no small product".to_owned())) };
-        if let Err(error) = job.run(way, &plan, c.view_mut()) {
+        let job = Job { stream, a, b, size: self.size, end: self.end() };
+        let Some(ending) = job.library_end(way, output).map(Ending::Library) else {
+            return Ok(Err("it is not asked for this end".to_owned()));
+        };
+        let Some(plan) = job.plan(way, ending, &c.view(), 0) else {
+            return Ok(Err("it plans no small product".to_owned()));
+        };
+        if let Err(error) = job.run(&Taken { way, ending, plan }, c.view_mut()) {
             return Ok(Err(error.to_string()));
         }
         Ok(self.check(output, &c.to_bytes()?))
@@ -170,17 +261,41 @@ impl Trial {
             DType::BF16 => 2f64.powi(-8),
             _ => 0.0,
         };
+        let has_none = !self.end.is_none() && none_of(self.formats[0]).is_some();
         for (row, col) in (0..m).flat_map(|row| (0..n).map(move |col| (row, col))) {
             let pairs = a[row * k..][..k].iter().zip(&b[col * k..][..k]);
-            let expected: f64 = pairs.map(|(a, b)| a * b).sum();
-            let got = element(bytes, output, row * n + col);
-            let off = (got - expected).abs();
-            if off.is_nan() || off > rounding * expected.abs() {
+            let sum: f64 = pairs.map(|(a, b)| a * b).sum();
+            let with_bias = if self.bias.is_some() { sum + bias(col) } else { sum };
+            let x = if has_none && row == m - 1 { f64::NAN } else { with_bias };
+            let (value, curved) = activated(self.end.activation, x);
+            let at = row * n + col;
+            let (got, expected, most) = match self.end.code {
+                None => (element(bytes, output, at), value, rounding * value.abs() + curved),
+                Some(format) => {
+                    let (scale, largest) = (f64::from(SCALE), f64::from(format.largest()));
+                    let value = (value / scale).clamp(-largest, largest);
+                    (decoded(format, bytes[at]), value, steps(format, value) + curved / scale)
+                }
+            };
+            let is_right = if expected.is_nan() { got.is_nan() } else { (got - expected).abs() <= most };
+            if !is_right {
                 return Err(format!("element {row}, {col} of a trial is {got}, not {expected}"));
             }
         }
         Ok(())
     }
+}
+
+/// Half a step between codes next to a number.
+fn steps(format: Format, value: f64) -> f64 {
+    let (fraction_bits, least) = match format {
+        Format::E4M3 => (3, -6),
+        Format::E4M3Fnuz => (3, -7),
+        Format::E5M2 => (2, -14),
+        Format::E5M2Fnuz => (2, -15),
+        Format::I8 | Format::I4 | Format::I2 | Format::E2M1 => return 0.5,
+    };
+    value.abs().max(2f64.powi(least)) * 2f64.powi(-1 - fraction_bits)
 }
 
 /// Lines and depth that share a scale.

@@ -3,7 +3,7 @@
 use rocfire_hal::vendor::Scaling;
 use rocfire_hal::{DType, Device, Tensor};
 
-use super::{CodedRows, OP, code_product, multiply, plain_side};
+use super::{CodedRows, CodedWeight, OP, ScaledEnd, code_product, multiply};
 use crate::Result;
 use crate::family::shape;
 use crate::gemm::tune::{CHECKED, Measured, ROTATION_BYTES, SETS_MOST, element};
@@ -113,8 +113,7 @@ impl Measured for CodedOperands {
         let ([m, n, k], codes) = (self.shape.size, self.codes);
         let [a, a_scales, b, b_scales, c] = &mut self.sets[number % count];
         let (a, b) = (rows(codes, 0, [m, k], [a, a_scales]), rows(codes, 1, [n, k], [b, b_scales]));
-        let names = ["b.codes", "b.scales", "b.block"];
-        multiply(device.stream(), &a, |stream, c| plain_side(OP, stream, names, &b, c), c.view_mut(), candidate)
+        multiply(device.stream(), &a, &CodedWeight::Rows(b), &ScaledEnd::default(), c.view_mut(), candidate)
     }
 
     fn result(&mut self, device: &Device, candidate: Candidate) -> Result<Vec<u8>> {

@@ -3,6 +3,7 @@
 //! Source of the numbers: `cublasLt.h` as NVIDIA's nvmath-python 1.0 lists it (`nvmath.bindings.cublasLt`); of what goes with what,
 //! the cuBLAS 13 reference, "Narrow Precision Data Types Usage" and `cublasLtMatmul()`.
 
+use crate::DType;
 use crate::gpu::sys::blas::Codes;
 
 /// `cublasLtMatmulAlgo_t`: eight opaque words.
@@ -34,6 +35,16 @@ pub const CODES: Codes = Codes {
     // CUBLASLT_MATMUL_MATRIX_SCALE_SCALAR_32F and, cuBLAS 12.9 on and Hopper alone, OUTER_VEC_32F, VEC128_32F, BLK128x128_32F.
     // VEC32_UE8M0 is Blackwell's, in tiles of its own.
     scale_modes: [Some(0), Some(3), Some(4), Some(5), None],
+    // CUBLASLT_MATMUL_DESC_EPILOGUE.
+    epilogue: 7,
+    // CUBLASLT_EPILOGUE_DEFAULT and BIAS, RELU and RELU_BIAS, GELU and GELU_BIAS, whose gelu is that of a hyperbolic tangent.
+    epilogues: [[Some(1), Some(4)], [Some(2), Some(6)], [Some(32), Some(36)], [None, None]],
+    // CUBLASLT_MATMUL_DESC_BIAS_POINTER, CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE.
+    bias: [8, 26],
+    // CUBLASLT_MATMUL_DESC_D_SCALE_POINTER.
+    d_scale_pointer: 20,
+    // "C type" of the table for 8-bit floats, whose bias is of that type.
+    beside_codes: Some(DType::BF16),
 };
 
 crate::foreign::table! {

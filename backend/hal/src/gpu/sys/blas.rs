@@ -6,6 +6,7 @@
 
 use std::ffi::{c_int, c_void};
 
+use crate::DType;
 use crate::foreign::Status;
 
 /// What the heuristic returns for each algorithm, the same in both but for the algorithm itself, which has so many 64-bit words.
@@ -51,6 +52,16 @@ pub struct Codes {
     pub scale_mode: [c_int; 2],
     /// What they are set to, in the order of [`Scaling`](crate::vendor::Scaling) behind none: one, by line, by 128, by 128 x 128, by 32.
     pub scale_modes: [Option<c_int>; 5],
+    /// Attribute of the product: what is done to sums.
+    pub epilogue: c_int,
+    /// What it is set to, in the order of [`EndActivation`](crate::vendor::EndActivation), each without and with a bias.
+    pub epilogues: [[Option<c_int>; 2]; 4],
+    /// Attributes of the product: where a bias is, and its type.
+    pub bias: [c_int; 2],
+    /// Attribute of the product: where it is what D is multiplied by before it is coded.
+    pub d_scale_pointer: c_int,
+    /// The type of a matrix to be added where D is codes, if it may not be D's own. None is added, but it is described.
+    pub beside_codes: Option<DType>,
 }
 
 crate::foreign::table! {

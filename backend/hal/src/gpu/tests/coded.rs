@@ -4,7 +4,7 @@ use super::super::{Gpu, Platform};
 use super::put;
 use crate::DType;
 use crate::driver::Driver;
-use crate::vendor::{Addresses, Code, Coded, Operand, Product, Scaling, VendorGemm};
+use crate::vendor::{Addresses, Code, Coded, End, EndActivation, Operand, Product, Scaling, VendorGemm, VendorPlan};
 
 /// M, N, K: two squares of 128 columns, and three runs of 128 along K, so that a row of squares is filled up. The last are not whole.
 const SIZE: [usize; 3] = [20, 144, 272];
@@ -81,7 +81,7 @@ fn product(coded: Coded, [m, n, k]: [usize; 3]) -> Product {
     let c = Operand { along_k: false, ..operand(n + 8) };
     let (input, output, coded) = (DType::U8, DType::BF16, Some(coded));
     let (a, b) = (operand(k + 16), operand(k + 32));
-    Product { input, coded, output, tf32: false, m, n, k, batches: 1, a, b, c }
+    Product { input, coded, output, end: End::default(), tf32: false, m, n, k, batches: 1, a, b, c }
 }
 
 /// Multiplies by a plan, twice, with other scales the second time, and compares.
@@ -102,7 +102,7 @@ fn check_coded<P: Platform>(gpu: &Gpu<P>, library: &dyn VendorGemm, coded: Coded
         let mut got = vec![0xff; m * (n + 8) * 2];
         let c = put(gpu, &got);
         // SAFETY: all of it was put there as the product says.
-        unsafe { plan.launch(&Addresses { a, b, c, scales: at, workspace }) }.unwrap();
+        unsafe { plan.launch(&Addresses { a, b, c, scales: at, end: [0; 2], workspace }) }.unwrap();
         // SAFETY: C is as long.
         unsafe { gpu.read(c, &mut got) }.unwrap();
         let factor = |code: Code, scaling: Scaling, line: usize, depth: usize, salt: [usize; 2]| {
@@ -131,6 +131,95 @@ pub(crate) fn check_scaled_products<P: Platform>(
     for (&codes, &scaling) in codes.iter().flat_map(|codes| ways.iter().map(move |way| (codes, way))) {
         check_coded(gpu, library, Coded { codes, scaling });
     }
+}
+
+/// Every end that the library has behind products by one scale of each side, and those that it has not; into numbers and codes.
+pub(crate) fn check_ends<P: Platform>(gpu: &Gpu<P>, library: &dyn VendorGemm, code: Code, lacks: &[EndActivation]) {
+    use EndActivation::{GeluTanh, None as Same, Relu, Silu};
+    for activation in [Same, Relu, GeluTanh, Silu] {
+        for (bias, coded) in [(false, false), (true, false), (false, true), (true, true)] {
+            let end = End { bias: bias.then_some(DType::BF16), activation, code: coded.then_some(code) };
+            let whole = product(Coded { codes: [code; 2], scaling: [Scaling::Tensor; 2] }, SIZE);
+            let output = if coded { DType::U8 } else { whole.output };
+            match library.plan(&Product { end, output, ..whole }, 0).unwrap() {
+                Some(plan) => check_end(gpu, &*plan, code, end),
+                None => assert!(lacks.contains(&activation), "{end:?}"),
+            }
+        }
+    }
+    let bytes = Product { input: DType::I8, output: DType::I32, coded: None, ..product(NO_SCALES, SIZE) };
+    let end = End { activation: Relu, ..End::default() };
+    assert!(library.plan(&bytes, 0).unwrap().is_some());
+    assert!(library.plan(&Product { end, ..bytes }, 0).unwrap().is_none(), "nothing follows sums of bytes");
+}
+
+const NO_SCALES: Coded = Coded { codes: [Code::E4M3; 2], scaling: [Scaling::None; 2] };
+
+/// What becomes of a sum with its bias.
+fn activated(activation: EndActivation, x: f64) -> f64 {
+    match activation {
+        EndActivation::None => x,
+        EndActivation::Relu => x.max(0.0),
+        EndActivation::GeluTanh => {
+            x / 2.0 * (1.0 + ((2.0 / std::f64::consts::PI).sqrt() * (x + 0.044715 * x.powi(3))).tanh())
+        }
+        EndActivation::Silu => x / (1.0 + (-x).exp()),
+    }
+}
+
+/// The bias of a column: other ones the second time.
+fn bias_of(column: usize, turn: usize) -> f64 {
+    ((column * 5 + turn * 3) % 9) as f64 - 4.0
+}
+
+/// Multiplies by a plan with an end, twice, with another bias and another scale of C the second time.
+fn check_end<P: Platform>(gpu: &Gpu<P>, plan: &dyn VendorPlan, code: Code, end: End) {
+    let [m, n, k] = SIZE;
+    let (a, b) = (put(gpu, &codes(code, m, k + 16, 1)), put(gpu, &codes(code, n, k + 32, 2)));
+    let workspace = gpu.allocate(plan.workspace_bytes().max(1)).unwrap();
+    let one = |value: f32| put(gpu, &value.to_le_bytes());
+    for turn in 0..2 {
+        // Sums are small enough for functions that are curved near 0.
+        let scales = [one(1.0 / 64.0), one(1.0)];
+        let factor = if turn == 0 { 2.0 } else { 64.0 };
+        let biases: Vec<u8> =
+            (0..n).flat_map(|column| (((bias_of(column, turn) as f32).to_bits() >> 16) as u16).to_le_bytes()).collect();
+        let at_end =
+            [if end.bias.is_some() { put(gpu, &biases) } else { 0 }, if end.code.is_some() { one(factor) } else { 0 }];
+        let bytes = if end.code.is_some() { 1 } else { 2 };
+        let mut got = vec![0xff; m * (n + 8) * bytes];
+        let c = put(gpu, &got);
+        // SAFETY: all of it was put there as the product says.
+        unsafe { plan.launch(&Addresses { a, b, c, scales, end: at_end, workspace }) }.unwrap();
+        // SAFETY: C is as long.
+        unsafe { gpu.read(c, &mut got) }.unwrap();
+        let number = |code: Code, line: usize, depth: usize, salt: usize| alphabet(code)[pick(line, depth, salt)].1;
+        for (row, column) in (0..m).flat_map(|row| (0..n).map(move |column| (row, column))) {
+            let sum: f64 = (0..k).map(|depth| number(code, row, depth, 1) * number(code, column, depth, 2)).sum();
+            let bias = if end.bias.is_some() { bias_of(column, turn) } else { 0.0 };
+            let expected = activated(end.activation, sum / 64.0 + bias);
+            let at = row * (n + 8) + column;
+            let (off, most) = match end.code {
+                None => {
+                    let bits = u16::from_le_bytes([got[2 * at], got[2 * at + 1]]);
+                    (f64::from(f32::from_bits(u32::from(bits) << 16)) - expected, expected.abs() / 128.0 + 1e-30)
+                }
+                // Half a step of three bits.
+                Some(_) => {
+                    let expected = (expected * f64::from(factor)).clamp(-448.0, 448.0);
+                    (e4m3(got[at]) - expected, expected.abs().max(1.0 / 64.0) / 16.0)
+                }
+            };
+            assert!(off.abs() <= most, "{end:?}, turn {turn}: {row} {column}, {expected}, off by {off}");
+        }
+    }
+}
+
+/// A code of OCP's E4M3.
+fn e4m3(code: u8) -> f64 {
+    let (exponent, fraction) = (i32::from(code >> 3 & 15), f64::from(code & 7));
+    let size = if exponent == 0 { fraction * 2f64.powi(-9) } else { (8.0 + fraction) * 2f64.powi(exponent - 10) };
+    if code & 0x80 != 0 { -size } else { size }
 }
 
 /// What the library has not is no plan, and no error.
@@ -170,7 +259,7 @@ pub(crate) fn check_bytes<P: Platform>(gpu: &Gpu<P>, library: &dyn VendorGemm) {
     let (a, b, c) = (put(gpu, &a_data), put(gpu, &b_data), put(gpu, &got));
     let workspace = gpu.allocate(plan.workspace_bytes().max(1)).unwrap();
     // SAFETY: all of it was put there as the product says.
-    unsafe { plan.launch(&Addresses { a, b, c, scales: [0; 2], workspace }) }.unwrap();
+    unsafe { plan.launch(&Addresses { a, b, c, scales: [0; 2], end: [0; 2], workspace }) }.unwrap();
     // SAFETY: C is as long.
     unsafe { gpu.read(c, &mut got) }.unwrap();
     for (row, column) in (0..m).flat_map(|row| (0..n).map(move |column| (row, column))) {

@@ -4,7 +4,7 @@ use super::super::{Gpu, Platform};
 use super::{Fake, built_or_skip, fake_or_skip, put};
 use crate::DType;
 use crate::driver::Driver;
-use crate::vendor::{Addresses, Operand, Product, VendorGemm};
+use crate::vendor::{Addresses, End, Operand, Product, VendorGemm};
 
 const M: usize = 3;
 const N: usize = 5;
@@ -46,7 +46,8 @@ pub(crate) fn check_product_of<P: Platform>(
     let c = Operand { leading: N as i64, along_k: false, batch_stride: (M * N) as i64, alignment_bytes: 256 };
     let tf32 = rounded == Some(true);
     let (input, output) = (DType::F32, DType::F32);
-    let product = Product { input, coded: None, output, tf32, m: M, n: N, k: K, batches: BATCHES, a, b, c };
+    let product =
+        Product { input, coded: None, output, end: End::default(), tf32, m: M, n: N, k: K, batches: BATCHES, a, b, c };
     let plan = library.plan(&product, 0).unwrap().expect("the fakes do f32");
     let first = if rounded.is_some() { 1.0 + BEYOND } else { -6.0 };
     let values = |salt: usize| -> Vec<f32> { (0..100).map(|at| ((at * 7 + salt) % 13) as f32 + first).collect() };
@@ -56,7 +57,7 @@ pub(crate) fn check_product_of<P: Platform>(
     let c_at = put(gpu, &[0xff; BATCHES * M * N * 4]);
     let workspace = gpu.allocate(plan.workspace_bytes().max(1)).unwrap();
     // SAFETY: 100 elements hold either operand, and C has its own.
-    unsafe { plan.launch(&Addresses { a: a_at, b: b_at, c: c_at, scales: [0; 2], workspace }) }.unwrap();
+    unsafe { plan.launch(&Addresses { a: a_at, b: b_at, c: c_at, scales: [0; 2], end: [0; 2], workspace }) }.unwrap();
     let mut got = [0; BATCHES * M * N * 4];
     // SAFETY: C is as long.
     unsafe { gpu.read(c_at, &mut got) }.unwrap();

@@ -34,6 +34,15 @@ pub const CODES: Codes = Codes {
     scale_mode: [31, 32],
     // HIPBLASLT_MATMUL_MATRIX_SCALE_SCALAR_32F, OUTER_VEC_32F and VEC32_UE8M0; VEC128_32F and BLK128x128_32F are "not supported yet".
     scale_modes: [Some(0), Some(3), None, None, Some(2)],
+    // HIPBLASLT_MATMUL_DESC_EPILOGUE.
+    epilogue: 2,
+    // HIPBLASLT_EPILOGUE_DEFAULT and BIAS, RELU and RELU_BIAS, GELU and GELU_BIAS, SWISH_EXT and SWISH_BIAS_EXT: ROCm 7 on.
+    epilogues: [[Some(1), Some(4)], [Some(2), Some(6)], [Some(32), Some(36)], [Some(65536), Some(65540)]],
+    // HIPBLASLT_MATMUL_DESC_BIAS_POINTER, HIPBLASLT_MATMUL_DESC_BIAS_DATA_TYPE.
+    bias: [3, 4],
+    // HIPBLASLT_MATMUL_DESC_D_SCALE_POINTER.
+    d_scale_pointer: 8,
+    beside_codes: None,
 };
 
 crate::foreign::table! {

@@ -46,6 +46,7 @@ fn hipblaslt_multiplies_codes_with_every_scaling_that_it_has() {
     ];
     coded::check_refused(&*blas, &refused);
     coded::check_odd_layouts_are_refused(&*blas, [E4M3Fnuz; 2]);
+    coded::check_ends(&hip, &*blas, E4M3, &[]);
     // Codes are hipBLASLt's alone.
     let other = open_rocblas(&paths, hip.shared(), arch("gfx90a")).unwrap();
     coded::check_refused(&*other, &[([E4M3Fnuz; 2], [Tensor; 2])]);

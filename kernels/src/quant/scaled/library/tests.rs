@@ -2,6 +2,7 @@
 
 use rocfire_hal::{Config, Device, DeviceId};
 
+use super::super::end::EndCodes;
 use super::*;
 use crate::testing::device;
 
@@ -59,8 +60,8 @@ fn told(
     });
     let (a, b) = (a.side(), b.side());
     let c = Tensor::empty(&device, &[m, n], output).unwrap();
-    let job = Job { stream: device.stream(), a: &a, b: &b, size: [m, n, k] };
-    job.ways().map(|way| (way, job.described(way, &c.view()))).collect()
+    let job = Job { stream: device.stream(), a: &a, b: &b, size: [m, n, k], end: ScaledEnd::default() };
+    job.ways().map(|way| (way, job.described(way, Ending::NONE, &c.view()))).collect()
 }
 
 const SIZE: [usize; 3] = [48, 96, 512];
@@ -98,6 +99,44 @@ fn scales_are_told_as_libraries_name_them_and_sums_come_second() {
     assert_eq!(mx[0].0, Way::Scaled([Mx32; 2]));
     assert_eq!(mx[0].1.unwrap().coded.unwrap().codes, [Code::E4M3, Code::E2M1]);
     assert!(told("gfx950", [Format::E4M3; 2], [SQUARE, SQUARE], SIZE, bf16).is_empty(), "no library has it");
+}
+
+#[test]
+fn what_follows_is_the_librarys_where_it_may_have_that_end_and_else_behind_sums_in_f32() {
+    let device = emulated("gfx942");
+    let [m, n, k] = SIZE;
+    let side = |rows| Rows::new(&device, Format::E4M3Fnuz, [rows, k], [rows, k], ScaleKind::F32);
+    let (a, b) = (side(m), side(n));
+    let (a, b) = (a.side(), b.side());
+    let tensor = |dtype| Tensor::empty(&device, &[2 * n], dtype).unwrap();
+    let (half, float) = (tensor(DType::BF16), tensor(DType::F32));
+    let one = Tensor::empty(&device, &[1], DType::F32).unwrap();
+    let of = |bias: &Tensor, step: i64, format: Option<Format>, scaling: Scaling| {
+        let lies = Layout::strided(&[n], &[step], 0).unwrap();
+        let bias = bias.view().with_layout(lies).unwrap();
+        let codes = format.map(|format| EndCodes { format, scale: one.view() });
+        let end = ScaledEnd { bias: Some(bias), activation: EndActivation::Relu, codes };
+        let output = if codes.is_some() { DType::U8 } else { DType::BF16 };
+        let c = Tensor::empty(&device, &[m, n], output).unwrap();
+        let job = Job { stream: device.stream(), a: &a, b: &b, size: SIZE, end };
+        let way = Way::Scaled([scaling; 2]);
+        let behind = job.described(way, Ending::Behind, &c.view()).unwrap();
+        assert_eq!((behind.output, behind.end, behind.c.leading), (DType::F32, End::default(), n as i64));
+        assert!(job.library_end(Way::Sums, output).is_none());
+        let end = job.library_end(way, output)?;
+        let own = job.described(way, Ending::Library(end), &c.view()).unwrap();
+        assert_eq!((own.output, own.end), (output, end));
+        Some(end)
+    };
+    let bias = Some(DType::BF16);
+    let expected = |code| Some(End { bias, activation: EndActivation::Relu, code });
+    assert_eq!(of(&half, 1, None, Scaling::Tensor), expected(None));
+    assert_eq!(of(&half, 1, None, Scaling::Line), expected(None));
+    assert_eq!(of(&half, 1, Some(Format::E4M3Fnuz), Scaling::Tensor), expected(Some(Code::E4M3Fnuz)));
+    assert_eq!(of(&half, 1, Some(Format::E4M3Fnuz), Scaling::Line), None, "codes next to scales by line");
+    assert_eq!(of(&half, 1, Some(Format::I8), Scaling::Tensor), None, "whole numbers");
+    assert_eq!(of(&half, 2, None, Scaling::Tensor), None, "a bias with a stride");
+    assert_eq!(of(&float, 1, None, Scaling::Tensor), None, "a bias that would be rounded");
 }
 
 #[test]
@@ -140,8 +179,8 @@ fn rows_of_codes_and_results_lie_as_their_strides_say() {
     let (mut a, b) = (a.side(), b.side());
     let of = |a: &Side<'_>, b: &Side<'_>, layout: Layout| {
         let c = Tensor::empty(&device, &[16 * 64], DType::F16).unwrap().with_layout(layout).unwrap();
-        let job = Job { stream: device.stream(), a, b, size: [16, 32, 512] };
-        job.described(Way::Scaled([Scaling::Line; 2]), &c.view())
+        let job = Job { stream: device.stream(), a, b, size: [16, 32, 512], end: ScaledEnd::default() };
+        job.described(Way::Scaled([Scaling::Line; 2]), Ending::NONE, &c.view())
     };
     let layout = |strides: [i64; 2]| Layout::strided(&[16, 32], &strides, 0).unwrap();
     let product = of(&a, &b, layout([48, 1])).unwrap();
