@@ -356,13 +356,15 @@ impl<const WORDS: usize> VendorPlan for LtPlan<WORDS> {
         opened.ended_at(&self.product, &self.end, end)?;
         let [x, y, added, d] = self.layouts.each_ref().map(|layout| layout.handle.0);
         let [one, zero] = self.scale.one_and_zero();
+        // Nothing is added; what has a type of its own may not lie where codes go.
+        let added_at = if self.end.code.is_some() && opened.codes.beside_codes.is_some() { 0 } else { c };
         // SAFETY:
         // - handle, descriptors and algorithm are alive and belong together; one and zero are static.
         // - what the addresses lead to is the caller's duty; X is our B, Y our A.
         #[rustfmt::skip]
         let answer = unsafe {
             opened.library.multiply(
-                opened.handle.0, self.product.handle.0, one, b, x, a, y, zero, c, added, c, d, self.algorithm.as_ptr(),
+                opened.handle.0, self.product.handle.0, one, b, x, a, y, zero, added_at, added, c, d, self.algorithm.as_ptr(),
                 workspace, self.workspace_bytes, opened.context.stream(),
             )
         };

@@ -248,12 +248,15 @@ unsafe fn multiply([m, n, k]: [u64; 3], x: Matrix<f32>, y: Matrix<f32>, d: Matri
 exported! {
     "cublasLtMatmul" fn hipblasLtMatmul(
         handle: *mut c_void, desc: *mut c_void, alpha: *const f32, x: *mut f32, x_layout: *mut c_void, y: *mut
-        f32, y_layout: *mut c_void, beta: *const f32, c: *mut f32, _c_layout: *mut c_void, d: *mut f32,
+        f32, y_layout: *mut c_void, beta: *const f32, c: *mut f32, c_layout: *mut c_void, d: *mut f32,
         d_layout: *mut c_void, algorithm: *const [u64; WORDS], workspace: *mut u8, workspace_bytes: usize,
         stream: *mut c_void,
     ) {
         let (desc, factors, chosen) = unsafe { (*desc.cast::<Desc>(), [*alpha, *beta].map(f32::to_bits), *algorithm) };
-        let expected = handle.addr() == 0x17 && stream.addr() == STREAM && chosen == ALGORITHM && c == d;
+        // C may lie where D does if it has D's type, as cuBLASLt wants it.
+        let [c_type, d_type] = [c_layout, d_layout].map(|layout| unsafe { (*layout.cast::<Layout>()).dtype });
+        let is_apart = if c_type == d_type { c == d } else { c.is_null() };
+        let expected = handle.addr() == 0x17 && stream.addr() == STREAM && chosen == ALGORITHM && is_apart;
         let one = if desc.scale == I32 { 1 } else { 1_f32.to_bits() };
         if !expected || factors != [one, 0] || workspace_bytes != WORKSPACE_BYTES {
             return INVALID;
