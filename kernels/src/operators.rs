@@ -621,7 +621,7 @@ pub fn product(a: Coding, b: Coding, to: DType, form: ProductForm) -> Operator {
     })
 }
 
-/// A product of codes, and what follows it if anything does.
+/// A product of codes, by the launcher of that name where nothing follows it.
 fn multiply(
     stream: &Stream,
     a: &CodedRows<'_>,

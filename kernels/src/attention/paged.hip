@@ -85,7 +85,7 @@ RF_FN void run_split(const PagedArgs& g, Shared& shared, Exchanged& exchanged, u
 }
 
 #if (PAGED_PAIRS && ROWS == 8) || (PAGED_LATENTS && ROWS == 16)
-// Two waves of a SIMD have registers at once.
+// Two waves of a SIMD have registers at once, where LDS allows it.
 #define PAGED_WAVES __attribute__((amdgpu_waves_per_eu(2)))
 #else
 #define PAGED_WAVES

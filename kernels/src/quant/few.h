@@ -1,4 +1,4 @@
-// few.h: what few.hip and few_staged.hip have before their sums: codes along N as operands of the matrix unit, scales. Stands behind
+// few.h: what few.hip, few_ring.hip and few_staged.hip have before their sums: codes along N as operands of the matrix unit, scales. Stands behind
 // few_unit.h.
 //
 // Macros : those of coded.h; F_WIDE words of a lane in a row; F_TILES tiles of rows of A that a wave has, of 8 on NVIDIA's unit, of 4 if

@@ -12,7 +12,7 @@ use super::format::{Format, ScaleKind};
 use super::q_matmul::in_front_of;
 use crate::family::c_type;
 
-/// Rows of A. Of fewer `few.hip` takes two for each. Of more, decoding each word for every 64 rows takes longer than writing the weight out. On an
+/// Rows of A. Of fewer, and of up to eight by words of 4 bits and less, `few_ring.hip` is faster. Of more, decoding each word for every 64 rows takes longer than writing the weight out. On an
 /// H200 in us, 4096 x 14336 (2026-11-28), by a launcher of its own: 1 row by `few.hip` 11.8 of 4 bits, 17.2 of 8, 4 rows by this 14.2, 17.5; 512 rows
 /// 150, 156, written out 180, 213; 1024 rows 299, 370, which is more than writing out (94, 127) and twice the product of 512 rows (86).
 pub(super) const ROWS: RangeInclusive<usize> = 5..=512;
@@ -37,8 +37,8 @@ const ENDS: usize = 3;
 const PIECES: [usize; 2] = [2, 1];
 const STAGES_LEAST: usize = 4;
 /// More gain nothing: 4 rows of 4 bits take 14.2 us with 5, one row 17.3 with 12, and 64 rows 23.4 with 6 of two pieces and 25.3 with 12 of one (H200, as
-/// above). Of few rows registers leave room for a workgroup of the next launch, so LDS is to do so too: 16 rows of 4 bits take 14.9 us with 4 and
-/// 15.2 with 5, where one launch follows the other (2026-11-29).
+/// above). Of few rows registers leave room for a workgroup of the next launch, and of words of 4 bits LDS does with 4: 16 rows take 14.9 us and 15.2 with
+/// 5, of 8 bits, which have no such room, 17.8 and 18.1 (2026-11-29).
 const STAGES_MOST: usize = 5;
 const SHARED_ROWS: usize = 16;
 const SHARED_STAGES: usize = 4;

@@ -472,7 +472,7 @@ fn few(info: &ArchInfo, of: &Operands<'_>, dtype: DType, strip: bool) -> Option<
 }
 
 /// Whether `few_ring.hip` has registers for codes of a format: the floats of 8 bits that are decoded one by one leave too few.
-fn has_ring(format: Format, dtype: DType) -> bool {
+pub(super) fn has_ring(format: Format, dtype: DType) -> bool {
     match format {
         Format::I8 | Format::I4 | Format::I2 | Format::E2M1 => true,
         Format::E4M3 => dtype == DType::BF16,

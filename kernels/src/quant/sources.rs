@@ -222,7 +222,8 @@ fn few_keys(arch: Arch, x: DType) -> Vec<FewKey> {
     let of = |(format, m, late, scale, beside): (Format, usize, bool, ScaleKind, bool)| {
         let (info, per) = (arch.info(), 32 / format.bits());
         let tile = Tile::of(info.matrix, m, per, |_| true);
-        let chosen = Tile::choose(info, m, per, true, |_| true).filter(|&chosen| Some(chosen) != tile);
+        let chosen =
+            Tile::choose(info, m, per, q_matmul::has_ring(format, x), |_| true).filter(|&chosen| Some(chosen) != tile);
         let key = move |tile| FewKey { dtype: x, format, late, scale, beside, tile, grouping: None };
         tile.into_iter().chain(chosen).map(key)
     };

@@ -72,6 +72,12 @@ pub fn cases() -> Vec<Case> {
         let coded = ended(([80, 512, 528], [E4M3, E4M3], TENSORS, Behind(bias, activation, Err(E4M3)), false));
         cases.push(Case { dtype: BF16, ..coded });
     }
+    // Beyond the largest code.
+    cases.push(ended_by(([7, 40, 64], [I8, I8], TOKENS, Behind(None, Same, Err(E5M2)), false), 2.0_f64.powi(-20)));
+    cases.push(ended_by(
+        ([20, 35, 160], [I8, I8], TENSORS, Behind(Some(F32), Same, Err(E4M3Fnuz)), false),
+        2.0_f64.powi(-10),
+    ));
     cases
 }
 
@@ -101,16 +107,20 @@ fn activated(activation: EndActivation, x: f64) -> f64 {
 }
 
 /// What the code of a number stands for.
-fn recoded(format: Format, x: f64) -> f64 {
+fn recoded(format: Format, x: f64, scale: f64) -> f64 {
     if x.is_nan() {
         return if format.is_int() { 0.0 } else { x };
     }
-    let scale = SCALE as f32;
+    let scale = scale as f32;
     nearest(format, f64::from(x as f32 * (1.0 / scale)), false) * f64::from(scale)
 }
 
 /// Codes of the result are compared as what they stand for. The last bias of many is NaN.
-fn ended(([m, n, k], formats, granularities, behind, laid_out): Spec) -> Case {
+fn ended(spec: Spec) -> Case {
+    ended_by(spec, SCALE)
+}
+
+fn ended_by(([m, n, k], formats, granularities, behind, laid_out): Spec, code_scale: f64) -> Case {
     let Behind(bias, activation, to) = behind;
     let shapes = [[m, k], [n, k]];
     let launch = move |stream: &Stream, inputs: &[Tensor], outputs: &mut [Tensor]| -> Result<(), Failure> {
@@ -160,7 +170,7 @@ fn ended(([m, n, k], formats, granularities, behind, laid_out): Spec) -> Case {
             let sum = dot((0..k).map(|i| (a[at / n * k + i], b[at % n * k + i])));
             let bias = if bias.is_some() { inputs[2].values[at % n] } else { 0.0 };
             let x = activated(activation, sum + bias);
-            to.map_or_else(|format| recoded(format, x), |_| x)
+            to.map_or_else(|format| recoded(format, x, code_scale), |_| x)
         };
         vec![(0..m * n).map(cell).collect()]
     };
@@ -177,7 +187,7 @@ fn ended(([m, n, k], formats, granularities, behind, laid_out): Spec) -> Case {
         (a, Placement::Contiguous),
         (Array::random(&[n, k], DType::F32, 2), Placement::Contiguous),
         (Array::new(&[n], bias_type, of_columns), Placement::Contiguous),
-        (Array::new(&[1, 1], DType::F32, vec![SCALE]), Placement::Contiguous),
+        (Array::new(&[1, 1], DType::F32, vec![code_scale]), Placement::Contiguous),
     ];
     let dtype = to.unwrap_or(DType::F32);
     let call = Call { inputs, outputs: vec![(vec![m, n], dtype)], launch, oracle };

@@ -103,7 +103,7 @@ pub struct QuantLinear {
     #[module(skip)]
     pub activations: Coding,
     #[module(skip)]
-    weight: Coding,
+    weight_coding: Coding,
     #[module(skip)]
     dtype: DType,
     #[module(skip)]
@@ -148,7 +148,7 @@ impl QuantLinear {
             exponents,
             bias: bias.map(|bias| Param::from_tensor(bias.cast(dtype))),
             activations,
-            weight: weight.coding,
+            weight_coding: weight.coding,
             dtype,
             form,
             product: operators::product(activations, weight.coding, dtype, form),
@@ -172,7 +172,7 @@ impl QuantLinear {
     }
 
     fn operator(&self, codes: Option<Format>) -> Operator {
-        operators::product(self.activations, self.weight, self.dtype, ProductForm { codes, ..self.form })
+        operators::product(self.activations, self.weight_coding, self.dtype, ProductForm { codes, ..self.form })
     }
 
     /// `[.., d_output]` from `[.., d_input]`: its activations are coded, then multiplied.

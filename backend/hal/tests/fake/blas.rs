@@ -120,19 +120,23 @@ exported! {
     ) {
         let desc = &mut *desc.cast::<Desc>();
         let of = |first: c_int| usize::try_from(what - first).ok().filter(|&which| which < 2);
-        match (what, bytes) {
-            (EPILOGUE, 4) => desc.epilogue = value.cast::<i32>().read(),
-            (BIAS_TYPE, 4) => desc.bias_type = value.cast::<i32>().read(),
-            (BIAS_POINTER, 8) => desc.bias = value.cast::<usize>().read(),
-            (D_SCALE_POINTER, 8) => desc.d_scale = value.cast::<usize>().read(),
-            _ => {}
-        }
-        match (of(READ_AS), of(SCALE_POINTER), of(SCALE_MODE), bytes) {
-            _ if [EPILOGUE, BIAS_TYPE, BIAS_POINTER, D_SCALE_POINTER].contains(&what) => {}
-            (Some(which), _, _, 4) => desc.operations[which] = value.cast::<i32>().read(),
-            (_, Some(which), _, 8) => desc.scales[which] = value.cast::<usize>().read(),
-            (_, _, Some(which), 4) => desc.modes[which] = value.cast::<i32>().read(),
+        let (number, address) = match bytes {
+            4 => (Some(value.cast::<i32>().read()), None),
+            8 => (None, Some(value.cast::<usize>().read())),
             _ => return INVALID,
+        };
+        let own = match (what, of(READ_AS), of(SCALE_POINTER), of(SCALE_MODE)) {
+            (EPILOGUE, ..) => number.map(|number| desc.epilogue = number),
+            (BIAS_TYPE, ..) => number.map(|number| desc.bias_type = number),
+            (BIAS_POINTER, ..) => address.map(|address| desc.bias = address),
+            (D_SCALE_POINTER, ..) => address.map(|address| desc.d_scale = address),
+            (_, Some(which), ..) => number.map(|number| desc.operations[which] = number),
+            (_, _, Some(which), _) => address.map(|address| desc.scales[which] = address),
+            (_, _, _, Some(which)) => number.map(|number| desc.modes[which] = number),
+            _ => None,
+        };
+        if own.is_none() {
+            return INVALID;
         }
         0
     }

@@ -22,7 +22,9 @@ use crate::quant::format::{Format, ScaleKind};
 type Key = (DeviceId, [Format; 2], Way, EndKey, DType, [usize; 3]);
 
 /// The scale of a trial's codes: some results are beyond the largest.
-const SCALE: f32 = 0.25;
+fn scale(format: Format) -> f32 {
+    (112.0 / format.largest()).min(0.25)
+}
 /// How far from right functions of x may be, in parts of x: cards have a hyperbolic tangent of 11 bits (PTX ISA, `tanh.approx.f32`).
 const CURVED: f64 = 1.0 / 2048.0;
 
@@ -87,7 +89,7 @@ fn bias(col: usize) -> f64 {
 }
 
 /// A code that is no number, if there is one.
-fn none_of(format: Format) -> Option<u8> {
+fn nan_code(format: Format) -> Option<u8> {
     match format {
         Format::E4M3 | Format::E5M2 => Some(0x7f),
         Format::E4M3Fnuz | Format::E5M2Fnuz => Some(0x80),
@@ -105,7 +107,7 @@ fn decoded(format: Format, code: u8) -> f64 {
         Format::I8 | Format::I4 | Format::I2 | Format::E2M1 => return f64::from(code as i8),
     };
     let low = code & 0x7f;
-    if low > largest || none_of(format) == Some(code) {
+    if low > largest || nan_code(format) == Some(code) {
         // Infinities too: no result is one.
         return f64::NAN;
     }
@@ -162,7 +164,7 @@ impl Trial {
         let [m, n, k] = size;
         let device = stream.device();
         let codes = |side: usize, lines: usize| {
-            let none = none_of(formats[side]).filter(|_| !end.is_none() && side == 0);
+            let none = nan_code(formats[side]).filter(|_| !end.is_none() && side == 0);
             // The last row of A is none.
             let of = |line: usize, depth: usize| match none {
                 Some(code) if line == lines - 1 && depth == 0 => code,
@@ -199,7 +201,7 @@ impl Trial {
             crate::family::cast(stream, made.view(), dtype)
         };
         let bias = end.bias.map(biases).transpose()?;
-        let scale = Tensor::from_bytes(&device, &[1], DType::F32, &SCALE.to_le_bytes())?;
+        let scale = Tensor::from_bytes(&device, &[1], DType::F32, &end.code.map_or(1.0, scale).to_le_bytes())?;
         Ok(Trial { size, formats, scaling, codes, scales: [scales(0, m)?, scales(1, n)?], end, bias, scale })
     }
 
@@ -261,18 +263,18 @@ impl Trial {
             DType::BF16 => 2f64.powi(-8),
             _ => 0.0,
         };
-        let has_none = !self.end.is_none() && none_of(self.formats[0]).is_some();
+        let has_nan = !self.end.is_none() && nan_code(self.formats[0]).is_some();
         for (row, col) in (0..m).flat_map(|row| (0..n).map(move |col| (row, col))) {
             let pairs = a[row * k..][..k].iter().zip(&b[col * k..][..k]);
             let sum: f64 = pairs.map(|(a, b)| a * b).sum();
             let with_bias = if self.bias.is_some() { sum + bias(col) } else { sum };
-            let x = if has_none && row == m - 1 { f64::NAN } else { with_bias };
+            let x = if has_nan && row == m - 1 { f64::NAN } else { with_bias };
             let (value, curved) = activated(self.end.activation, x);
             let at = row * n + col;
             let (got, expected, most) = match self.end.code {
                 None => (element(bytes, output, at), value, rounding * value.abs() + curved),
                 Some(format) => {
-                    let (scale, largest) = (f64::from(SCALE), f64::from(format.largest()));
+                    let (scale, largest) = (f64::from(scale(format)), f64::from(format.largest()));
                     let value = (value / scale).clamp(-largest, largest);
                     (decoded(format, bytes[at]), value, steps(format, value) + curved / scale)
                 }

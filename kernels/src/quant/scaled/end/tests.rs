@@ -101,4 +101,15 @@ fn ends_that_do_not_fit_are_told_by_name() {
     told(None, codes(Format::E4M3, half.view()), true, "end.codes.scale");
     told(None, codes(Format::E4M3, one.view()), false, "c must be u8");
     told(None, None, true, "u8");
+    // What lies in C.
+    let own = |tensor: &Tensor, shape: &[usize], dtype| {
+        Tensor::from_buffer(tensor.buffer().clone(), Layout::contiguous(shape).unwrap(), dtype).unwrap()
+    };
+    let (row, first) = (own(&floats, &[n], DType::BF16), own(&bytes, &[1], DType::F32));
+    let told = |end: ScaledEnd<'_>, c: &mut Tensor, expected: &str| {
+        let error = sides.run(&end, c.view_mut()).unwrap_err().to_string();
+        assert!(error.contains(expected), "{error}, not {expected}");
+    };
+    told(ScaledEnd { bias: Some(row.view()), ..ScaledEnd::default() }, &mut floats, "end.bias");
+    told(ScaledEnd { codes: codes(Format::E4M3, first.view()), ..ScaledEnd::default() }, &mut bytes, "end.codes.scale");
 }
