@@ -115,6 +115,9 @@ struct Reader {
         first_key = key;
         from = (const char*)(g.k.at + first_channel + lane() % READERS * CHANNELS);
         from_rest = (const char*)(g.k.at + first_channel + lane() / LINES * CHANNELS);
+        // Of keys that are not there what was held before is multiplied, and forgotten: at first zeros.
+#pragma unroll
+        for (int n = 0; n < TURNS * SPANS; ++n) __builtin_memset(&held[n / SPANS][n % SPANS], 0, sizeof(Channels));
     }
     RF_FN void fetch(const Exchanged& e, int tile, bool is_first) {
         const i64* places = e.places + tile * TILE + first_key;
