@@ -328,10 +328,8 @@ struct Work {
         }
         return seen;
     }
-    // Scores to exponents of 2, -inf for those that the row does not see. `at`: the tile's first key; `there`: which keys there are; WHOLE: the
-    // row sees all of them.
-    template <bool WHOLE>
-    RF_FN void exponents(const PagedArgs& g, const Exchanged& e, const Rows& rows, u32 kv_head, int r, int tile, i32 at, u32 there, Two (&x)[4]) const {
+    // Times the scales of the lane's keys, where they are codes. A key that is not there has a scale of zero.
+    RF_FN void times_scales(const Exchanged& e, int tile, Two (&x)[4]) const {
 #if CACHE_IS_CODED
 #pragma unroll
         for (int four = 0; four < 2; ++four) {
@@ -340,6 +338,12 @@ struct Work {
             for (int i = 0; i < 2; ++i) x[2 * four + i] *= (Two){scales[2 * i], scales[2 * i + 1]};
         }
 #endif
+    }
+    // Scores to exponents of 2, -inf for those that the row does not see. `at`: the tile's first key; `there`: which keys there are; WHOLE: the
+    // row sees all of them.
+    template <bool WHOLE>
+    RF_FN void exponents(const PagedArgs& g, const Exchanged& e, const Rows& rows, u32 kv_head, int r, int tile, i32 at, u32 there, Two (&x)[4]) const {
+        times_scales(e, tile, x);
         const u32 seen = WHOLE ? 0xffu : seen_of(g, r, at, there);
         if (!WHOLE && has_extras) {
             const u32 row = own_row(rows, r);
@@ -388,15 +392,7 @@ struct Work {
             x[i] = (Two){exp2_fast(x[i][0]), exp2_fast(x[i][1])};
             sum[r] += x[i];
         }
-#if CACHE_IS_CODED
-#pragma unroll
-        for (int four = 0; four < 2; ++four) {
-            // A key that is not there has a scale of zero.
-            const Vec<float, 4> scales = load<4>(&e.scales[tile * TILE + first_key(four)]);
-#pragma unroll
-            for (int i = 0; i < 2; ++i) x[2 * four + i] *= (Two){scales[2 * i], scales[2 * i + 1]};
-        }
-#endif
+        times_scales(e, tile, x);
 #pragma unroll
         for (int i = 0; i < 4; ++i) weights[i] = two_numbers<In>(x[i][0], x[i][1]);
     }
