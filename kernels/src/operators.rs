@@ -621,6 +621,53 @@ pub fn product(a: Coding, b: Coding, to: DType, form: ProductForm) -> Operator {
     })
 }
 
+/// [`product`] as a layer has it, which is told what follows step by step and may give codes as well.
+#[derive(Clone, Debug)]
+pub struct CodedProduct {
+    sides: [Coding; 2],
+    to: DType,
+    form: ProductForm,
+    plain: Operator,
+    recoded: Option<(Format, Operator)>,
+}
+
+impl CodedProduct {
+    /// Of activations and a weight, into f32, f16 or bf16.
+    pub fn new(activations: Coding, weight: Coding, to: DType, form: ProductForm) -> CodedProduct {
+        let plain = product(activations, weight, to, form);
+        CodedProduct { sides: [activations, weight], to, form, plain, recoded: None }
+    }
+
+    /// The same with an activation behind the bias.
+    pub fn with_activation(mut self, activation: EndActivation) -> CodedProduct {
+        self.form.activation = activation;
+        self.plain = self.operator(self.form.codes);
+        self.recoded = self.recoded.take().map(|(format, _)| (format, self.operator(Some(format))));
+        self
+    }
+
+    /// The same that can give codes of 8 bits too.
+    pub fn with_codes(mut self, format: Format) -> CodedProduct {
+        self.recoded = Some((format, self.operator(Some(format))));
+        self
+    }
+
+    fn operator(&self, codes: Option<Format>) -> Operator {
+        let [activations, weight] = self.sides;
+        product(activations, weight, self.to, ProductForm { codes, ..self.form })
+    }
+
+    /// What gives floats.
+    pub fn plain(&self) -> &Operator {
+        &self.plain
+    }
+
+    /// What gives codes, and of which format; `None` without [`CodedProduct::with_codes`].
+    pub fn recoded(&self) -> Option<(Format, &Operator)> {
+        self.recoded.as_ref().map(|(format, operator)| (*format, operator))
+    }
+}
+
 /// A product of codes, by the launcher of that name where nothing follows it.
 fn multiply(
     stream: &Stream,

@@ -3,7 +3,7 @@
 use candle_core::{DType, Error, Module, Result, Tensor, bail};
 use rocfire_kernels::norm::NormKind;
 pub use rocfire_kernels::operators::Coding;
-use rocfire_kernels::operators::{self as kernels, CodedSource, Operator, ProductForm};
+use rocfire_kernels::operators::{self as kernels, CodedProduct, CodedSource, ProductForm};
 pub use rocfire_kernels::quant::{EndActivation, Format, Granularity, MxRounding};
 
 use crate::operators::GateParams;
@@ -82,10 +82,7 @@ pub struct QuantLinear {
     weight: Coded,
     bias: Option<Tensor>,
     activations: Coding,
-    dtype: rocfire_hal::DType,
-    form: ProductForm,
-    product: Operator,
-    recoded: Option<(Format, Operator)>,
+    product: CodedProduct,
 }
 
 impl QuantLinear {
@@ -105,27 +102,21 @@ impl QuantLinear {
         let form = ProductForm { is_laid_out, has_bias: bias.is_some(), ..ProductForm::default() };
         let of_rows = row_type(dtype, "QuantLinear")?;
         let (bias, dtype) = (bias.map(|bias| bias.to_dtype(dtype)).transpose()?, of_rows);
-        let product = kernels::product(activations, weight.coding, dtype, form);
-        Ok(QuantLinear { weight, bias, activations, dtype, form, product, recoded: None })
+        let product = CodedProduct::new(activations, weight.coding, dtype, form);
+        Ok(QuantLinear { weight, bias, activations, product })
     }
 
     /// The same with an activation behind the bias.
     pub fn with_activation(mut self, activation: EndActivation) -> QuantLinear {
-        self.form.activation = activation;
-        self.product = self.operator(None);
-        self.recoded = self.recoded.take().map(|(format, _)| (format, self.operator(Some(format))));
+        self.product = self.product.with_activation(activation);
         self
     }
 
     /// The same that can give codes of 8 bits for a layer after it, [`QuantLinear::forward_recoded`]. A layer that is laid
     /// out lays its codes out for these once more.
     pub fn with_codes(mut self, format: Format) -> QuantLinear {
-        self.recoded = Some((format, self.operator(Some(format))));
+        self.product = self.product.with_codes(format);
         self
-    }
-
-    fn operator(&self, codes: Option<Format>) -> Operator {
-        kernels::product(self.activations, self.weight.coding, self.dtype, ProductForm { codes, ..self.form })
     }
 
     /// `[rows, outputs]` from codes, such as [`Coded::of_rms_norm`] gives.
@@ -133,7 +124,7 @@ impl QuantLinear {
     /// # Errors
     /// Codes of another kind than the layer's activations, or of another number of columns.
     pub fn forward_coded(&self, x: &Coded) -> Result<Tensor> {
-        one(&self.product, &self.inputs(x)?)
+        one(self.product.plain(), &self.inputs(x)?)
     }
 
     /// The same as codes, all by one scale, f32 `[1, 1]` on the device: what comes out is nowhere else.
@@ -141,9 +132,11 @@ impl QuantLinear {
     /// # Errors
     /// As [`QuantLinear::forward_coded`]; without [`QuantLinear::with_codes`]; another scale.
     pub fn forward_recoded(&self, x: &Coded, scale: &Tensor) -> Result<Coded> {
-        let Some((format, operator)) = &self.recoded else { bail!("QuantLinear: with_codes says of which format") };
+        let Some((format, operator)) = self.product.recoded() else {
+            bail!("QuantLinear: with_codes says of which format")
+        };
         let codes = one(operator, &[&self.inputs(x)?[..], &[scale]].concat())?;
-        Ok(Coded { codes, scales: scale.clone(), coding: (*format, Granularity::Static) })
+        Ok(Coded { codes, scales: scale.clone(), coding: (format, Granularity::Static) })
     }
 
     /// What a product reads.

@@ -4,7 +4,7 @@ use burn::backend::DispatchTensor;
 use burn::module::{Module, Param, ParamId};
 use burn::nn::Linear;
 use burn::tensor::{DType, Int, Tensor};
-use rocfire_burn::custom::operators::{self, CodedSource, Coding, EndActivation, Format, Operator, ProductForm};
+use rocfire_burn::custom::operators::{self, CodedProduct, CodedSource, Coding, EndActivation, Format, ProductForm};
 
 use crate::{one, run};
 
@@ -103,15 +103,7 @@ pub struct QuantLinear {
     #[module(skip)]
     pub activations: Coding,
     #[module(skip)]
-    weight_coding: Coding,
-    #[module(skip)]
-    dtype: DType,
-    #[module(skip)]
-    form: ProductForm,
-    #[module(skip)]
-    product: Operator,
-    #[module(skip)]
-    recoded: Option<(Format, Operator)>,
+    product: CodedProduct,
 }
 
 impl QuantLinear {
@@ -148,31 +140,21 @@ impl QuantLinear {
             exponents,
             bias: bias.map(|bias| Param::from_tensor(bias.cast(dtype))),
             activations,
-            weight_coding: weight.coding,
-            dtype,
-            form,
-            product: operators::product(activations, weight.coding, dtype, form),
-            recoded: None,
+            product: CodedProduct::new(activations, weight.coding, operators::row_type(dtype), form),
         }
     }
 
     /// The same with an activation behind the bias.
     pub fn with_activation(mut self, activation: EndActivation) -> QuantLinear {
-        self.form.activation = activation;
-        self.product = self.operator(None);
-        self.recoded = self.recoded.take().map(|(format, _)| (format, self.operator(Some(format))));
+        self.product = self.product.with_activation(activation);
         self
     }
 
     /// The same that can give codes of 8 bits for a layer after it, [`QuantLinear::forward_recoded`]. A layer that is laid
     /// out lays its codes out for these once more.
     pub fn with_codes(mut self, format: Format) -> QuantLinear {
-        self.recoded = Some((format, self.operator(Some(format))));
+        self.product = self.product.with_codes(format);
         self
-    }
-
-    fn operator(&self, codes: Option<Format>) -> Operator {
-        operators::product(self.activations, self.weight_coding, self.dtype, ProductForm { codes, ..self.form })
     }
 
     /// `[.., d_output]` from `[.., d_input]`: its activations are coded, then multiplied.
@@ -194,7 +176,7 @@ impl QuantLinear {
     /// # Panics
     /// If they are not coded as the layer says, or not `d_input` columns.
     pub fn forward_coded(&self, x: Coded) -> Tensor<2> {
-        one(run(self.product.clone(), self.inputs(x))).expect("codes are on a device of rocfire's")
+        one(run(self.product.plain().clone(), self.inputs(x))).expect("codes are on a device of rocfire's")
     }
 
     /// The same as codes, all by one scale, f32 `[1, 1]` on the device: what comes out is nowhere else.
@@ -202,12 +184,12 @@ impl QuantLinear {
     /// # Panics
     /// As [`QuantLinear::forward_coded`]; without [`QuantLinear::with_codes`].
     pub fn forward_recoded(&self, x: Coded, scale: Tensor<2>) -> Coded {
-        let (format, operator) = self.recoded.as_ref().expect("QuantLinear: with_codes says of which format");
+        let (format, operator) = self.product.recoded().expect("QuantLinear: with_codes says of which format");
         let mut inputs = self.inputs(x);
         inputs.push(scale.clone().into_dispatch());
         let made = run(operator.clone(), inputs).and_then(|outputs| outputs.into_iter().next());
         let codes = Tensor::from_dispatch(made.expect("codes are on a device of rocfire's"));
-        Coded { codes, scales: Scales::Floats(scale), coding: (*format, operators::Granularity::Static) }
+        Coded { codes, scales: Scales::Floats(scale), coding: (format, operators::Granularity::Static) }
     }
 
     /// What a product reads.

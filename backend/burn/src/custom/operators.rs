@@ -17,12 +17,13 @@ pub use rocfire_kernels::gate::{Activation, GateLayout, GateParams};
 pub use rocfire_kernels::norm::NormKind;
 use rocfire_kernels::operators::{self, Spec};
 pub use rocfire_kernels::operators::{
-    AttentionForm, CacheForm, CausalConvForm, CodedSource, Coding, DeltaForm, Form, GroupedEpilogue, MatrixCoding,
-    Operator, PagedForm, PenaltyForm, ProductForm, RouteForm, SampleForm, ScanForm, WindowForm, absorb, accept,
-    accept_greedy, attention, cache_copy, cache_write, causal_conv, code_matrices, coded, combine, cross_entropy,
-    delta_rule, expand, expert_matmul, expert_matmul_coded, expert_matmul_gguf, gate, group_norm, grouped_matmul,
-    grouped_matmul_coded, grouped_matmul_gguf, hadamard, halve_to_fnuz, listed_matmul_gguf, log_probabilities, norm,
-    paged_attention, penalise, probabilities, rope, rope_table, route, selective_scan, softmax, sort_by_expert, top_k,
+    AttentionForm, CacheForm, CausalConvForm, CodedProduct, CodedSource, Coding, DeltaForm, Form, GroupedEpilogue,
+    MatrixCoding, Operator, PagedForm, PenaltyForm, ProductForm, RouteForm, SampleForm, ScanForm, WindowForm, absorb,
+    accept, accept_greedy, attention, cache_copy, cache_write, causal_conv, code_matrices, coded, combine,
+    cross_entropy, delta_rule, expand, expert_matmul, expert_matmul_coded, expert_matmul_gguf, gate, group_norm,
+    grouped_matmul, grouped_matmul_coded, grouped_matmul_gguf, hadamard, halve_to_fnuz, listed_matmul_gguf,
+    log_probabilities, norm, paged_attention, penalise, probabilities, rope, rope_table, route, selective_scan,
+    softmax, sort_by_expert, top_k,
 };
 pub use rocfire_kernels::quant::{EndActivation, Format, Gguf, Granularity, MxRounding, ScaleKind};
 pub use rocfire_kernels::rope::{RopeFrequencies, RopeScaling, RopeStyle};
