@@ -4,6 +4,7 @@
 
 mod outside;
 mod report;
+mod room;
 
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
@@ -77,6 +78,9 @@ pub fn run(arguments: &Arguments) -> Result<(), Box<dyn std::error::Error>> {
     install::ensure(Need::CompilerAndTools, arguments.no_install)?;
     if arguments.mutants.mutants {
         return crate::mutants::run(&arguments.mutants, arguments.filter.as_deref());
+    }
+    if let Some(folder) = own_folder() {
+        room::warn_if_short(&folder);
     }
     let mut counts = Counts::default();
     let mut stages = Vec::new();
