@@ -8,8 +8,9 @@ use std::rc::Rc;
 use rocfire_hal::{DType, Device, Layout, Stream, Tensor};
 use rocfire_kernels::gemm::GemmGroups;
 use rocfire_kernels::quant::{
-    CodedRows, CodedStack, CodedWeight, EndActivation, Format, Granularity, Preshuffled, PreshuffledRows, RowCodes,
-    ScaledEnd, q_matmul_scaled_grouped, q_matmul_scaled_to, quantise_activations,
+    CodedRows, CodedStack, CodedWeight, EndActivation, Format, Granularity, Preshuffled, PreshuffledMatrices,
+    PreshuffledRows, PreshuffledStack, RowCodes, ScaledEnd, q_matmul_preshuffled_grouped, q_matmul_scaled_grouped,
+    q_matmul_scaled_to, quantise_activations,
 };
 
 use crate::launchers::Timed;
@@ -141,7 +142,13 @@ fn codes(
 }
 
 /// Tokens of 7168 to 8 each of 256 experts of 2048, E4M3 by E4M3: each has 1, 2, 3 and 2 of every 64 tokens in turn.
-fn experts(device: &Device, name: &str, tokens: usize, [of_a, of_b]: [Granularity; 2]) -> Result<Op, Error> {
+fn experts(
+    device: &Device,
+    name: &str,
+    tokens: usize,
+    [of_a, of_b]: [Granularity; 2],
+    is_laid_out: bool,
+) -> Result<Op, Error> {
     const EXPERTS: usize = 256;
     const CHOSEN: usize = 8;
     const K: usize = 7168;
@@ -165,6 +172,9 @@ fn experts(device: &Device, name: &str, tokens: usize, [of_a, of_b]: [Granularit
         (vec![choices], DType::I32),
         (vec![choices, N], DType::BF16),
     ];
+    // Matrices laid out, by the address of their codes.
+    let weights: Rc<RefCell<HashMap<u64, PreshuffledStack>>> = Rc::default();
+    let to_make = weights.clone();
     let make = move |device: &Device, set: u64| -> Result<Vec<Tensor>, Error> {
         let coded = |seed: u64, shape: [usize; 2], granularity, [codes, scales]: [&mut Tensor; 2]| {
             let x = filled(device, &shape, DType::BF16, seed)?;
@@ -185,6 +195,10 @@ fn experts(device: &Device, name: &str, tokens: usize, [of_a, of_b]: [Granularit
             let to = [&mut one(&w, [N, K])?, &mut one(&w_scales, of_stack)?];
             coded(set * 1000 + expert as u64, [N, K], of_b, to)?;
         }
+        if is_laid_out {
+            let stack = PreshuffledStack::new(device.stream(), format, &w)?;
+            to_make.borrow_mut().insert(w.view().device_address(), stack);
+        }
         let i32s = |values: &mut dyn Iterator<Item = usize>| -> Result<Tensor, Error> {
             let bytes: Vec<u8> = values.flat_map(|x| (x as i32).to_le_bytes()).collect();
             Ok(Tensor::from_bytes(device, &[bytes.len() / 4], DType::I32, &bytes)?)
@@ -198,7 +212,12 @@ fn experts(device: &Device, name: &str, tokens: usize, [of_a, of_b]: [Granularit
         let [a, a_scales, w, w_scales, offsets, order, c] = all else { return Err("seven tensors".into()) };
         let groups = GemmGroups::Choices { offsets: offsets.view(), order: order.view(), each: CHOSEN };
         let a = CodedRows { format, codes: a.view(), scales: a_scales.view(), kind, block };
-        let b = CodedStack { format, codes: w.view(), scales: w_scales.view(), kind, block: of_matrix };
+        let (scales, block) = (w_scales.view(), of_matrix);
+        if let Some(weight) = weights.borrow().get(&w.view().device_address()) {
+            let b = PreshuffledMatrices { weight, scales, kind, block };
+            return Ok(q_matmul_preshuffled_grouped(stream, &a, &b, &groups, c.view_mut())?);
+        }
+        let b = CodedStack { format, codes: w.view(), scales, kind, block };
         Ok(q_matmul_scaled_grouped(stream, &a, &b, &groups, c.view_mut())?)
     };
     let check = move |all: &[Tensor]| -> Result<(), Error> {
@@ -276,10 +295,11 @@ const LAID_OUT: &[Make] = &[
 ];
 
 const BY_EXPERTS: &[Make] = &[
-    ("product by experts a8w8 e4m3 blocks", |device, name| experts(device, name, 1, BLOCK)),
-    ("product by experts a8w8 e4m3 blocks", |device, name| experts(device, name, 64, BLOCK)),
-    ("product by experts a8w8 e4m3 blocks", |device, name| experts(device, name, 8192, BLOCK)),
-    ("product by experts a8w8 e4m3 token", |device, name| experts(device, name, 64, ROW)),
+    ("product by experts a8w8 e4m3 blocks", |device, name| experts(device, name, 1, BLOCK, false)),
+    ("product by experts a8w8 e4m3 blocks", |device, name| experts(device, name, 64, BLOCK, false)),
+    ("product by experts a8w8 e4m3 blocks", |device, name| experts(device, name, 8192, BLOCK, false)),
+    ("product by experts a8w8 e4m3 token", |device, name| experts(device, name, 64, ROW, false)),
+    ("product by experts a8w8 e4m3 blocks, laid out", |device, name| experts(device, name, 64, BLOCK, true)),
 ];
 
 /// All of them.

@@ -12,13 +12,14 @@ mod coded_experts;
 mod delta;
 mod experts;
 mod gguf_experts;
+mod laid_out;
 mod mla;
 mod scaled_experts;
 mod sequences;
 mod tokens;
 
 use std::fmt;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use rocfire_fusion::eager;
 use rocfire_hal::{DType, Layout, Stream, Tensor, View, ViewMut};
@@ -32,8 +33,7 @@ use crate::hadamard::hadamard as launch_hadamard;
 use crate::loss::{CrossEntropy, cross_entropy as launch_cross_entropy, cross_entropy_backward};
 use crate::norm::{self, GroupNormGradients, GroupNormParams, NormGradients, NormKind, NormParams, norm_backward};
 use crate::quant::{
-    self, CodedRows, CodedWeight, EndActivation, EndCodes, Format, Granularity, Preshuffled, PreshuffledRows, RowCodes,
-    ScaledEnd,
+    self, CodedRows, CodedWeight, EndActivation, EndCodes, Format, Granularity, PreshuffledRows, RowCodes, ScaledEnd,
 };
 use crate::rope::{self, RopeAngles, RopeParams, RopePositions, RopeStyle, RopeTensor};
 use crate::{Error, Result, softmax};
@@ -44,6 +44,8 @@ pub use coded_experts::{MatrixCoding, code_matrices, expert_matmul_coded, groupe
 pub use delta::{DeltaForm, delta_rule};
 pub use experts::{GroupedEpilogue, combine, expert_matmul, grouped_matmul};
 pub use gguf_experts::{expert_matmul_gguf, grouped_matmul_gguf, listed_matmul_gguf};
+pub use laid_out::MatrixLayout;
+use laid_out::WeightLayout;
 pub use mla::{absorb, expand, expand_coded};
 pub use scaled_experts::{expert_matmul_scaled, grouped_matmul_scaled};
 pub use sequences::{CausalConvForm, ScanForm, WindowForm, causal_conv, selective_scan};
@@ -590,12 +592,16 @@ impl ProductForm {
 /// Codes and scales of `a`, codes and scales of `b`, as [`coded`] gives them, `[M, K]` and `[N, K]`; where the form has
 /// them, a bias `[N]` and the scale of the result's codes, f32 `[1, 1]`. The output is `[M, N]`.
 pub fn product(a: Coding, b: Coding, to: DType, form: ProductForm) -> Operator {
+    product_by(WeightLayout::default(), a, b, to, form)
+}
+
+/// With the layout that others share.
+fn product_by(layout: WeightLayout, a: Coding, b: Coding, to: DType, form: ProductForm) -> Operator {
     let mut names = vec!["a.codes", "a.scales", "b.codes", "b.scales"];
     names.extend(form.has_bias.then_some("bias"));
     names.extend(form.codes.map(|_| "scale"));
     let to = if form.codes.is_some() { DType::U8 } else { to };
     let output = move |inputs: &[Spec]| vec![Spec::new([inputs[0].extent(0), inputs[2].extent(0)], to)];
-    let kept: Mutex<Option<(Tensor, Preshuffled)>> = Mutex::new(None);
     Operator::new("product_of_codes", &names, output, move |stream, inputs, outputs| {
         let (a, b) = (rows(a, &inputs[0], &inputs[1]), rows(b, &inputs[2], &inputs[3]));
         let scale = inputs.last().expect("inputs were counted").view();
@@ -604,20 +610,16 @@ pub fn product(a: Coding, b: Coding, to: DType, form: ProductForm) -> Operator {
             activation: form.activation,
             codes: form.codes.map(|format| EndCodes { format, scale }),
         };
+        let end = form.follows().then_some(&end);
         let c = outputs[0].view_mut();
         if !form.is_laid_out {
-            return multiply(stream, &a, &CodedWeight::Rows(b), form.follows().then_some(&end), c);
+            return multiply(stream, &a, &CodedWeight::Rows(b), end, c);
         }
-        let mut kept = kept.lock().unwrap_or_else(PoisonError::into_inner);
-        let same = |codes: &Tensor| codes.buffer().same(inputs[2].buffer()) && codes.layout() == inputs[2].layout();
-        let weight = match kept.take().filter(|(codes, _)| same(codes)) {
-            Some((_, weight)) => weight,
-            None => Preshuffled::new(stream, b.format, &inputs[2])?,
-        };
-        let (_, weight) = kept.insert((inputs[2].clone(), weight));
-        let CodedRows { scales, kind, block, .. } = b;
-        let b = CodedWeight::LaidOut(PreshuffledRows { weight, scales, kind, block });
-        multiply(stream, &a, &b, form.follows().then_some(&end), c)
+        let CodedRows { format, scales, kind, block, .. } = b;
+        layout.with((stream, format), &inputs[2], |weight| {
+            let b = CodedWeight::LaidOut(PreshuffledRows { weight, scales, kind, block });
+            multiply(stream, &a, &b, end, c)
+        })
     })
 }
 
@@ -627,6 +629,7 @@ pub struct CodedProduct {
     sides: [Coding; 2],
     to: DType,
     form: ProductForm,
+    layout: WeightLayout,
     plain: Operator,
     recoded: Option<(Format, Operator)>,
 }
@@ -634,8 +637,9 @@ pub struct CodedProduct {
 impl CodedProduct {
     /// Of activations and a weight, into f32, f16 or bf16.
     pub fn new(activations: Coding, weight: Coding, to: DType, form: ProductForm) -> CodedProduct {
-        let plain = product(activations, weight, to, form);
-        CodedProduct { sides: [activations, weight], to, form, plain, recoded: None }
+        let layout = WeightLayout::default();
+        let plain = product_by(layout.clone(), activations, weight, to, form);
+        CodedProduct { sides: [activations, weight], to, form, layout, plain, recoded: None }
     }
 
     /// The same with an activation behind the bias.
@@ -654,7 +658,7 @@ impl CodedProduct {
 
     fn operator(&self, codes: Option<Format>) -> Operator {
         let [activations, weight] = self.sides;
-        product(activations, weight, self.to, ProductForm { codes, ..self.form })
+        product_by(self.layout.clone(), activations, weight, self.to, ProductForm { codes, ..self.form })
     }
 
     /// What gives floats.

@@ -86,6 +86,7 @@ const DOORS: &[(&str, &str, &str)] = &[
     ("quant::q_matmul_grouped", "rocfire_burn_nn::QuantExperts", "rocfire_candle::experts_coded"),
     ("quant::q_matmul_grouped_fused", "rocfire_burn_nn::QuantExperts", "rocfire_candle::experts_coded"),
     ("quant::q_matmul_preshuffled", "rocfire_burn_nn::QuantLinear", "rocfire_candle::QuantLinear"),
+    ("quant::q_matmul_preshuffled_grouped", "rocfire_burn_nn::ScaledExperts", "rocfire_candle::experts_scaled"),
     ("quant::q_matmul_scaled", "rocfire_burn_nn::QuantLinear", "rocfire_candle::QuantLinear"),
     ("quant::q_matmul_scaled_grouped", "rocfire_burn_nn::ScaledExperts", "rocfire_candle::experts_scaled"),
     ("quant::q_matmul_scaled_to", "rocfire_burn_nn::QuantLinear", "rocfire_candle::QuantLinear"),

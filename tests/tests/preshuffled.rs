@@ -5,7 +5,7 @@
 
 use rocfire_hal::{Config, DType, Device, DeviceId, Tensor};
 use rocfire_kernels::quant::{
-    CodedRows, Format, Preshuffled, PreshuffledRows, ScaleKind, q_matmul_preshuffled, q_matmul_scaled,
+    CodedRows, Format, Preshuffled, PreshuffledRows, PreshuffledStack, ScaleKind, q_matmul_preshuffled, q_matmul_scaled,
 };
 use rocfire_tests::{Distance, most_nmse};
 
@@ -212,6 +212,51 @@ fn laid_out_and_back_are_the_same_codes() {
         assert!(laid == want, "{format:?} {shape:?}");
         assert_eq!(weight.to_rows(device.stream()).unwrap().to_bytes().unwrap(), rows, "{format:?} {shape:?}");
     }
+}
+
+#[test]
+fn matrices_are_laid_out_one_after_the_other() {
+    let device = on("gfx942", true);
+    for (format, [count, rows, k]) in
+        [(Format::I8, [3, 1, 1]), (Format::E4M3, [2, 16, 128]), (Format::I8, [3, 33, 131]), (Format::E2M1, [2, 17, 70])]
+    {
+        let bytes = k * format.bits() / 8;
+        // From a larger tensor, whose matrices and rows are further apart than they are long.
+        let codes: Vec<u8> = (0..count * (rows + 1) * bytes).map(|at| (at * 7 % 120) as u8).collect();
+        let all = upload(&device, &[count, rows + 1, bytes], DType::U8, &codes);
+        let part = all.layout().slice(1, 1, rows + 1, 1).unwrap();
+        let stack = all.clone().with_layout(part).unwrap();
+        let weight = PreshuffledStack::new(device.stream(), format, &stack).unwrap();
+        assert!(weight.is_laid_out());
+        assert_eq!((weight.format(), weight.shape()), (format, [count, rows, k]));
+        let laid = weight.memory().to_bytes().unwrap();
+        let each = laid.len() / count;
+        for matrix in 0..count {
+            let own = &codes[(matrix * (rows + 1) + 1) * bytes..][..rows * bytes];
+            let one = upload(&device, &[rows, bytes], DType::U8, own);
+            let one = Preshuffled::new(device.stream(), format, &one).unwrap();
+            assert!(laid[matrix * each..][..each] == one.memory().to_bytes().unwrap(), "{format:?}, matrix {matrix}");
+        }
+        let back = weight.to_rows(device.stream()).unwrap();
+        let layout = back.layout().slice(0, count - 1, count, 1).unwrap().reshape(&[rows, bytes]).unwrap();
+        let last = back.clone().with_layout(layout).unwrap();
+        let want = codes[((count - 1) * (rows + 1) + 1) * bytes..].to_vec();
+        assert_eq!((back.shape(), last.to_bytes().unwrap()), (&[count, rows, bytes][..], want));
+    }
+    let refused = |codes: &Tensor, format: Format, told: &str| {
+        let error = PreshuffledStack::new(device.stream(), format, codes).unwrap_err().to_string();
+        assert!(error.contains(told), "{error}");
+    };
+    let of = |shape: &[usize], dtype| Tensor::empty(&device, shape, dtype).unwrap();
+    refused(&of(&[4, 64], DType::U8), Format::I8, "codes must be three axes");
+    refused(&of(&[2, 4, 64], DType::F32), Format::I8, "u8");
+    refused(&of(&[2, 4, 64], DType::U8), Format::I2, "8 or 4 bits");
+    refused(&of(&[65536, 1, 1], DType::U8), Format::I8, "at most 65535 matrices");
+    let nothing = PreshuffledStack::new(device.stream(), Format::I8, &of(&[0, 4, 64], DType::U8)).unwrap();
+    assert!(!nothing.is_laid_out());
+    let off = on("gfx942", false);
+    let codes = Tensor::empty(&off, &[2, 4, 64], DType::U8).unwrap();
+    assert!(!PreshuffledStack::new(off.stream(), Format::I8, &codes).unwrap().is_laid_out());
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 use candle_core::{Result, Tensor, bail};
 use rocfire_kernels::gate::Activation;
-use rocfire_kernels::operators::{self as kernels, GroupedEpilogue, MatrixCoding};
+use rocfire_kernels::operators::{self as kernels, GroupedEpilogue, MatrixCoding, MatrixLayout};
 use rocfire_kernels::quant::{Format, ScaleKind};
 
 use crate::record::{apply, one};
@@ -73,6 +73,8 @@ pub struct CodedMatrices {
     pub scales: Tensor,
     /// What they are.
     pub coding: MatrixCoding,
+    /// Where they are laid out, [`CodedMatrices::laid_out`]; else `None`.
+    pub layout: Option<MatrixLayout>,
 }
 
 impl CodedMatrices {
@@ -83,7 +85,14 @@ impl CodedMatrices {
     pub fn of(matrices: &Tensor, coding: MatrixCoding) -> Result<CodedMatrices> {
         let outputs = apply(&kernels::code_matrices(coding), &[matrices])?;
         let Ok([codes, scales]) = <[_; 2]>::try_from(outputs) else { unreachable!("two outputs were described") };
-        Ok(CodedMatrices { codes, scales, coding })
+        Ok(CodedMatrices { codes, scales, coding, layout: None })
+    }
+
+    /// The same, laid out once, when they are first multiplied by codes ([`expert_matmul_scaled`](crate::expert_matmul_scaled)), for
+    /// products that read them past LDS where that gains something; they then lie in memory twice. Clones share what was laid out.
+    pub fn laid_out(mut self) -> CodedMatrices {
+        self.layout = Some(MatrixLayout::default());
+        self
     }
 
     /// A checkpoint's codes of OCP's E4M3 as the E4M3 that MI300 multiplies natively, as [`Coded::to_fnuz`](crate::Coded::to_fnuz).
@@ -96,7 +105,7 @@ impl CodedMatrices {
         }
         let codes = one(&kernels::halve_to_fnuz(), &[&self.codes])?;
         let coding = MatrixCoding { format: Format::E4M3Fnuz, ..self.coding };
-        Ok(CodedMatrices { codes, scales: (&self.scales * 2.0)?, coding })
+        Ok(CodedMatrices { codes, scales: (&self.scales * 2.0)?, coding, layout: None })
     }
 }
 

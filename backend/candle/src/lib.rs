@@ -45,7 +45,7 @@ pub use quantised::{Coded, Coding, EndActivation, Format, Granularity, MxRoundin
 pub use recurrent::{DeltaGates, DeltaParams, ScanInputs, StateSequences, causal_conv, delta_rule, selective_scan};
 pub use rocfire_hal::{DeviceId, DeviceInfo, DriverKind};
 pub use rocfire_kernels::experts::{GroupScore, Groups, Score, Shared, SharedScore};
-pub use rocfire_kernels::operators::MatrixCoding;
+pub use rocfire_kernels::operators::{MatrixCoding, MatrixLayout};
 pub use rocfire_kernels::quant::{Gguf, ScaleKind};
 pub use scaled_experts::{expert_matmul_scaled, experts_scaled, grouped_matmul_scaled};
 pub use tokens::{

@@ -112,8 +112,7 @@ impl QuantLinear {
         self
     }
 
-    /// The same that can give codes of 8 bits for a layer after it, [`QuantLinear::forward_recoded`]. A layer that is laid
-    /// out lays its codes out for these once more.
+    /// The same that can give codes of 8 bits for a layer after it, [`QuantLinear::forward_recoded`].
     pub fn with_codes(mut self, format: Format) -> QuantLinear {
         self.product = self.product.with_codes(format);
         self

@@ -14,7 +14,8 @@ use crate::{ByExpert, Coded, CodedMatrices, Coding, combine, sort_by_expert};
 /// # Errors
 /// As there; another type.
 pub fn expert_matmul_scaled(a: &Coded, b: &CodedMatrices, by: &ByExpert, to: DType) -> Result<Tensor> {
-    let operator = kernels::expert_matmul_scaled(a.coding, b.coding, row_type(to, "expert_matmul_scaled")?);
+    let to = row_type(to, "expert_matmul_scaled")?;
+    let operator = kernels::expert_matmul_scaled(a.coding, b.coding, to, b.layout.as_ref());
     one(&operator, &[&a.codes, &a.scales, &b.codes, &b.scales, &by.offsets, &by.order, &by.inverse])
 }
 
@@ -24,7 +25,8 @@ pub fn expert_matmul_scaled(a: &Coded, b: &CodedMatrices, by: &ByExpert, to: DTy
 /// # Errors
 /// As there; another type.
 pub fn grouped_matmul_scaled(a: &Coded, b: &CodedMatrices, offsets: &Tensor, to: DType) -> Result<Tensor> {
-    let operator = kernels::grouped_matmul_scaled(a.coding, b.coding, row_type(to, "grouped_matmul_scaled")?);
+    let to = row_type(to, "grouped_matmul_scaled")?;
+    let operator = kernels::grouped_matmul_scaled(a.coding, b.coding, to, b.layout.as_ref());
     one(&operator, &[&a.codes, &a.scales, &b.codes, &b.scales, offsets])
 }
 

@@ -6,7 +6,7 @@ use candle_core::DType::{BF16, F16, F32, F64};
 use candle_core::{DType, Device, Result, Tensor};
 use common::{Inputs, gpu, numbers, same};
 use rocfire_candle::{
-    Activation, Coded, CodedMatrices, Coding, Format, GateParams, Granularity, MatrixCoding, combine,
+    Activation, Coded, CodedMatrices, Coding, Format, GateParams, Granularity, MatrixCoding, MatrixLayout, combine,
     expert_matmul_scaled, experts_scaled, grouped_matmul_scaled, sort_by_expert,
 };
 
@@ -183,6 +183,44 @@ fn a_row_has_the_same_bits_in_every_batch() {
     }
 }
 
+/// Whether what the first product's matrices are laid out as is in tiles on the emulated device.
+fn is_laid_out(of: &CodedMatrices) -> bool {
+    of.layout.as_ref().is_some_and(MatrixLayout::is_laid_out)
+}
+
+#[test]
+fn matrices_laid_out_give_the_bits_of_those_in_rows() {
+    let inputs = Inputs::new(&gpu(), 1);
+    for (format, block, granularity) in [
+        (Format::I8, BY_COLUMN, Granularity::Token),
+        (Format::E4M3Fnuz, BY_BLOCK, Granularity::Group(128)),
+        (Format::E4M3, BY_BLOCK, Granularity::Group(128)),
+    ] {
+        let layer = Layer::new(&inputs, 8, matrices(format, block), (format, granularity)).unwrap();
+        let [gate_up, down] = [&layer.gate_up, &layer.down].map(|of| of.clone().laid_out());
+        let laid_out = Layer { gate_up, down, activations: layer.activations };
+        assert!(!is_laid_out(&laid_out.gate_up), "nothing was multiplied by");
+        for rows in [1, 3, 130] {
+            let [x, ids, shares] = make(&inputs, rows, 8, BF16).unwrap();
+            let want = numbers(&layer.forward(&x, &ids, &shares).unwrap());
+            for turn in 0..2 {
+                let got = numbers(&laid_out.forward(&x, &ids, &shares).unwrap());
+                assert_eq!(got, want, "{format:?}, {rows} rows, turn {turn}");
+            }
+        }
+        assert!(is_laid_out(&laid_out.gate_up) && is_laid_out(&laid_out.down) && !is_laid_out(&layer.down));
+        // Other codes than those that were laid out.
+        let other = Layer::new(&inputs, 8, matrices(format, block), (format, granularity)).unwrap();
+        let [x, ids, shares] = make(&inputs, 9, 8, BF16).unwrap();
+        let with = |layer: &Layer, layout: Option<&MatrixLayout>| {
+            let gate_up = CodedMatrices { layout: layout.cloned(), ..other.gate_up.clone() };
+            let layer = Layer { gate_up, down: layer.down.clone(), activations: layer.activations };
+            numbers(&layer.forward(&x, &ids, &shares).unwrap())
+        };
+        assert_eq!(with(&laid_out, laid_out.gate_up.layout.as_ref()), with(&layer, None), "{format:?}, other codes");
+    }
+}
+
 /// What one handle has just made, with matrices, ids or shares of the other.
 #[test]
 fn rows_and_experts_of_two_handles_go_together() {
@@ -215,7 +253,7 @@ fn experts_of_another_device_count_nothing() {
     let by = sort_by_expert(&ids, 8, Some((&map, 4)), None).unwrap();
     let half = |of: &CodedMatrices| {
         let part = |of: &Tensor| of.narrow(0, 4, 4).unwrap();
-        CodedMatrices { codes: part(&of.codes), scales: part(&of.scales), coding: of.coding }
+        CodedMatrices { codes: part(&of.codes), scales: part(&of.scales), coding: of.coding, layout: None }
     };
     let hidden = expert_matmul_scaled(&Coded::of(&x, coding).unwrap(), &half(&layer.gate_up), &by, F32).unwrap();
     let hidden = Coded::of_gate(&hidden, GateParams::new(Activation::Silu), coding).unwrap();

@@ -7,7 +7,8 @@
 //! [`q_matmul_scaled`] codes by codes with scales by row, by block or microscaled on both sides, on the matrix unit where it has
 //! them or by the vendor's library; [`q_matmul_preshuffled`] the same by a weight that was laid out once for it, [`Preshuffled`];
 //! [`q_matmul_scaled_to`] either with a bias, an activation and codes of the result behind it, [`ScaledEnd`];
-//! [`q_matmul_scaled_grouped`] groups of rows of codes by a matrix of codes each, [`CodedStack`].
+//! [`q_matmul_scaled_grouped`] groups of rows of codes by a matrix of codes each, [`CodedStack`], [`q_matmul_preshuffled_grouped`] by
+//! matrices laid out, [`PreshuffledStack`].
 //! [`quantise_activations`] makes codes and scales of activations in one launch, [`norm_quantise`] and [`gate_quantise`] those of
 //! what a norm or a gate gives, which is not written. Callers are the adapters, and programs of
 //! their own.
@@ -34,7 +35,7 @@ pub use activations::{Granularity, MxRounding, RowCodes, quantise_activations};
 pub use dequantise::dequantise;
 pub use format::{CodeLayout, Format, Packed, Rounding, ScaleKind, Scales};
 pub use gguf::{Gguf, GgufMatrices};
-pub use preshuffle::{Preshuffled, PreshuffledRows};
+pub use preshuffle::{Preshuffled, PreshuffledMatrices, PreshuffledRows, PreshuffledStack};
 pub use q_matmul::{
     CodedMatrix, ListedRows, gguf_matmul_grouped, gguf_matmul_grouped_fused, gguf_matmul_listed, q_matmul,
     q_matmul_grouped, q_matmul_grouped_fused,
@@ -43,7 +44,8 @@ pub use quantise::{Coding, quantise};
 pub use row_codes::{gate_quantise, norm_quantise};
 pub use scaled::{
     CodeProduct, CodedRows, CodedStack, CodedWeight, EndActivation, EndCodes, ScaledEnd, code_product, explain_scaled,
-    halve_to_fnuz, q_matmul_preshuffled, q_matmul_scaled, q_matmul_scaled_grouped, q_matmul_scaled_to,
+    halve_to_fnuz, q_matmul_preshuffled, q_matmul_preshuffled_grouped, q_matmul_scaled, q_matmul_scaled_grouped,
+    q_matmul_scaled_to,
 };
 pub(crate) use scaled::{CodedOperands, SCALED_TEXTS, scaling};
 pub use scales::{PeakRule, block_peaks, store_scales};

@@ -1,9 +1,10 @@
-// preshuffle: the codes of a weight from rows into the tiles of the product kernel, or back
+// preshuffle: the codes of a weight, or of several, from rows into the tiles of the product kernel, or back
 //
-// Shapes : rows [rows, row_bytes], bytes side by side, `step` from row to row; tiles [ceil(rows / 16), chunks, 16, 16] contiguous
-// Grid   : (ceil(rows / 16), ceil(chunks / 16), 1)   a workgroup per 16 chunks of a tile
+// Shapes : rows [matrices, rows, row_bytes], bytes side by side, `step` from row to row, `matrix_step` from matrix to matrix; tiles
+//          [matrices, ceil(rows / 16), chunks, 16, 16] contiguous
+// Grid   : (ceil(rows / 16), ceil(chunks / 16), matrices)   a workgroup per 16 chunks of a tile
 // Block  : (256, 1, 1)                               a lane per row and chunk
-// Needs  : chunks >= ceil(row_bytes / 16); WHOLE only where address and step of rows are multiples of 16   checked by the launcher
+// Needs  : chunks >= ceil(row_bytes / 16); WHOLE only where address and steps of rows are multiples of 16   checked by the launcher
 // Numeric: none: bytes are moved. In tiles, what is behind the last row and the last byte is zero
 //
 // Eight lanes take 128 bytes of a row, the next eight those of the next row: a wave reads and writes whole lines of memory, of
@@ -19,10 +20,10 @@ using namespace rf;
 struct PreshuffleArgs {
     u8* in_rows;
     u8* tiles;
-    i64 step;
-    u32 rows, row_bytes, chunks, whole;
+    i64 step, matrix_step;
+    u32 rows, row_bytes, chunks, tile_rows, whole, unused;
 };
-static_assert(sizeof(PreshuffleArgs) == 40, "as in preshuffle.rs");
+static_assert(sizeof(PreshuffleArgs) == 56, "as in preshuffle.rs");
 
 extern "C" __global__ __launch_bounds__(256) void preshuffle(PreshuffleArgs g) {
     const u32 line = thread_x() / 8 % ROWS, row = group_x() * ROWS + line;
@@ -30,8 +31,9 @@ extern "C" __global__ __launch_bounds__(256) void preshuffle(PreshuffleArgs g) {
     if (chunk >= g.chunks) return;
     const u32 first = chunk * CHUNK;
     const u32 there = row >= g.rows || first >= g.row_bytes ? 0 : g.row_bytes - first < CHUNK ? g.row_bytes - first : CHUNK;
-    u8* in_row = g.in_rows + (i64)row * g.step + first;
-    u32* in_tile = (u32*)(void*)(g.tiles + (((i64)group_x() * g.chunks + chunk) * ROWS + line) * CHUNK);
+    u8* in_row = g.in_rows + (i64)group_z() * g.matrix_step + (i64)row * g.step + first;
+    const i64 tile = (i64)group_z() * g.tile_rows + group_x();
+    u32* in_tile = (u32*)(void*)(g.tiles + ((tile * g.chunks + chunk) * ROWS + line) * CHUNK);
     const bool at_once = g.whole && there == CHUNK;
 #if PRESHUFFLE_BACK
     const Vec<u32, 4> codes = load<4>(in_tile);

@@ -581,7 +581,7 @@ pub(crate) const SCALED_TEXTS: &str = concat!(
 );
 
 /// Operators and sources for the registry, for one type of the result: by row and by block, each native where the architecture has it,
-/// microscaled, mixed and packed formats; of most by a weight laid out too, and of groups of rows by weights in rows.
+/// microscaled, mixed and packed formats; of most by a weight laid out too; each of groups of rows as well.
 pub(super) fn sources(arch: Arch, output: DType) -> impl Iterator<Item = (&'static str, Source)> {
     let info = arch.info();
     let matrix = matrix_side(info, DType::BF16) != 0;
@@ -648,10 +648,9 @@ pub(super) fn sources(arch: Arch, output: DType) -> impl Iterator<Item = (&'stat
             end,
         };
         let end = EndKey::default();
-        let grouping = (!laid_out).then_some([Grouping::Choices, Grouping::Offsets, Grouping::Counts][number % 3]);
-        let grouped = grouping.map(|grouping| ScaledKey { grouping: Some(grouping), sliced: false, end, ..key });
-        let grouped = grouped.map(|key| (grouped::OP, source(key)));
-        std::iter::once((OP, source(key))).chain(grouped)
+        let grouping = Some([Grouping::Choices, Grouping::Offsets, Grouping::Counts][number % 3]);
+        let grouped = ScaledKey { grouping, sliced: false, end, ..key };
+        [(OP, source(key)), (grouped::OP, source(grouped))]
     });
     products.chain(end::sources(output).map(|source| (OP, source)))
 }
@@ -701,7 +700,7 @@ use choice::{Choice, WeightPath, at_once, choice, direct_across, tall_fit};
 pub use end::{EndActivation, EndCodes, ScaledEnd};
 use end::{EndKey, EndedArgs};
 pub use explain::explain_scaled;
-pub use grouped::{CodedStack, q_matmul_scaled_grouped};
+pub use grouped::{CodedStack, q_matmul_preshuffled_grouped, q_matmul_scaled_grouped};
 use library::Job;
 pub(crate) use library::scaling;
 pub(crate) use tune::CodedOperands;

@@ -3,7 +3,8 @@
 
 use rocfire_hal::{DType, Layout, Stream, Tensor};
 use rocfire_kernels::quant::{
-    CodedRows, CodedStack, Format, Granularity, MxRounding, RowCodes, q_matmul_scaled_grouped, quantise_activations,
+    CodedRows, CodedStack, Format, Granularity, MxRounding, PreshuffledMatrices, PreshuffledStack, RowCodes,
+    q_matmul_preshuffled_grouped, q_matmul_scaled_grouped, quantise_activations,
 };
 
 use super::drawn::{Draw, forever};
@@ -63,8 +64,30 @@ const CASES: [Spec; 26] = {
     ]
 };
 
+/// By matrices that are laid out: rows of N that fill no tile, K that fills no round, codes of 4 bits, no row, all heights of tiles.
+const LAID_OUT: [Spec; 14] = {
+    use Format::{E2M1, E4M3, E4M3Fnuz, I4, I8};
+    [
+        (ONE, By::Choices(2), [96, 256], [I8, I8], TOKENS),
+        (ONE, By::Choices(2), [130, 384], [E4M3, E4M3], BLOCKS),
+        (ONE, By::Choices(2), [130, 384], [E4M3Fnuz, E4M3Fnuz], BLOCKS),
+        (THREE, By::Choices(4), [70, 640], [I8, I8], TOKENS),
+        (THREE, By::Choices(4), [64, 640], [E4M3Fnuz, E4M3Fnuz], TOKENS),
+        (MANY, By::Choices(2), [72, 256], [E4M3Fnuz, E4M3Fnuz], BLOCKS),
+        (&[5, 0, 17, 1], By::Offsets, [65, 384], [E4M3, E4M3], BLOCKS),
+        (&[3, 0, 31], By::Counts, [64, 256], [E4M3Fnuz, E4M3Fnuz], BLOCKS),
+        (&[2, 0, 9], By::Choices(3), [35, 300], [E4M3Fnuz, E4M3Fnuz], BLOCKS),
+        (&[2, 3], By::Choices(2), [5, 31], [I8, I8], TOKENS),
+        (&[20, 3], By::Choices(2), [66, 224], [E2M1, E2M1], [UP, UP]),
+        (&[7, 0, 2], By::Offsets, [19, 130], [I8, I4], [Granularity::Token, Granularity::Group(64)]),
+        (&[300, 130], By::Choices(1), [140, 128], [E4M3Fnuz, E4M3Fnuz], TOKENS),
+        (&[0, 0], By::Offsets, [32, 128], [E4M3, E4M3], BLOCKS),
+    ]
+};
+
 pub fn cases() -> Vec<Case> {
-    CASES.into_iter().enumerate().map(|(turn, spec)| grouped(turn, spec)).collect()
+    let in_rows = CASES.into_iter().enumerate().map(|(turn, spec)| grouped(turn, spec, false));
+    in_rows.chain(LAID_OUT.into_iter().enumerate().map(|(turn, spec)| grouped(turn, spec, true))).collect()
 }
 
 /// Formats and scales of both sides.
@@ -86,7 +109,7 @@ pub fn drawn(draw: &mut Draw<'_>) -> Case {
     let n = draw.extent(129);
     let k = if granularities == [UP, UP] { 32 * draw.extent(9) } else { 2 * draw.extent(193) };
     let by = draw.pick(&[By::Offsets, By::Counts, By::Choices(3)]);
-    grouped(draw.below(3), (forever(&rows), by, [n, k], formats, granularities))
+    grouped(draw.below(3), (forever(&rows), by, [n, k], formats, granularities), draw.below(2) == 1)
 }
 
 /// What is one matrix of several in a tensor of them.
@@ -98,7 +121,7 @@ fn one_of(all: &Tensor, group: usize) -> Result<Tensor, Failure> {
 }
 
 /// What is no group's is not written: there the case has zeros from before.
-fn grouped(turn: usize, (rows, by, [n, k], formats, granularities): Spec) -> Case {
+fn grouped(turn: usize, (rows, by, [n, k], formats, granularities): Spec, laid_out: bool) -> Case {
     let dtype = if turn % 3 == 2 { DType::BF16 } else { DType::F32 };
     let (count, grouped) = (rows.len(), GroupRows { of: rows, by });
     let lines = grouped.shape_of_a(k).iter().product::<usize>() / k;
@@ -128,9 +151,14 @@ fn grouped(turn: usize, (rows, by, [n, k], formats, granularities): Spec) -> Cas
         let [of_a, of_b] = [0, 1].map(|side| (granularities[side].kind(), block(shapes[side], granularities[side])));
         let a =
             CodedRows { format: formats[0], codes: codes.view(), scales: scales.view(), kind: of_a.0, block: of_a.1 };
-        let (codes, scales) = (w_codes.view(), w_scales.view());
-        let b = CodedStack { format: formats[1], codes, scales, kind: of_b.0, block: of_b.1 };
+        let (codes, scales, (kind, block)) = (w_codes.view(), w_scales.view(), of_b);
         let groups = grouped.groups(bounds, order);
+        if laid_out {
+            let weight = PreshuffledStack::new(stream, formats[1], &w_codes)?;
+            let b = PreshuffledMatrices { weight: &weight, scales, kind, block };
+            return Ok(q_matmul_preshuffled_grouped(stream, &a, &b, &groups, outputs[0].view_mut())?);
+        }
+        let b = CodedStack { format: formats[1], codes, scales, kind, block };
         Ok(q_matmul_scaled_grouped(stream, &a, &b, &groups, outputs[0].view_mut())?)
     };
     let oracle = move |inputs: &[Array]| {
@@ -161,5 +189,6 @@ fn grouped(turn: usize, (rows, by, [n, k], formats, granularities): Spec) -> Cas
     let output = [&grouped.lines()[..], &[n]].concat();
     let call = Call { inputs, outputs: vec![(output, dtype)], launch, oracle };
     let flops = 2.0 * (grouped.total() * n * k) as f64;
-    Case::new("q_matmul_scaled_grouped", dtype, format!("{name} x {n} x {k} {by:?} {sides}"), flops, call).summing(k)
+    let operator = if laid_out { "q_matmul_preshuffled_grouped" } else { "q_matmul_scaled_grouped" };
+    Case::new(operator, dtype, format!("{name} x {n} x {k} {by:?} {sides}"), flops, call).summing(k)
 }

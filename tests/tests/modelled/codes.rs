@@ -3,8 +3,9 @@
 use rocfire_hal::{DType, Device, Tensor};
 use rocfire_kernels::gemm::GemmGroups;
 use rocfire_kernels::quant::{
-    CodeLayout, CodedMatrix, CodedRows, CodedStack, Format, Granularity, Preshuffled, PreshuffledRows, ScaleKind,
-    Scales, q_matmul, q_matmul_grouped, q_matmul_preshuffled, q_matmul_scaled, q_matmul_scaled_grouped,
+    CodeLayout, CodedMatrix, CodedRows, CodedStack, Format, Granularity, Preshuffled, PreshuffledMatrices,
+    PreshuffledRows, PreshuffledStack, ScaleKind, Scales, q_matmul, q_matmul_grouped, q_matmul_preshuffled,
+    q_matmul_preshuffled_grouped, q_matmul_scaled, q_matmul_scaled_grouped,
 };
 
 use super::{Outcome, fp8, zeros};
@@ -66,7 +67,7 @@ fn chosen_by(
 }
 
 /// Tokens to four each of 32 experts, fp8 by fp8: sixteen, of which each expert has one or three, or one.
-pub fn scaled_experts(device: &Device, tokens: usize, [of_a, of_b]: [Granularity; 2]) -> Outcome {
+pub fn scaled_experts(device: &Device, tokens: usize, [of_a, of_b]: [Granularity; 2], is_laid_out: bool) -> Outcome {
     let (chosen, experts, [k, n]) = (4, 32, [2048, 1024]);
     let (format, kind) = (fp8(device), ScaleKind::F32);
     let codes = zeros(device, &[tokens, k], DType::U8)?;
@@ -79,7 +80,13 @@ pub fn scaled_experts(device: &Device, tokens: usize, [of_a, of_b]: [Granularity
     let [offsets, order] = chosen_by(device, first, [experts, tokens * chosen])?;
     let groups = GemmGroups::Choices { offsets: offsets.view(), order: order.view(), each: chosen };
     let a = CodedRows { format, codes: codes.view(), scales: scales.view(), kind, block: of_a.block([tokens, k]) };
-    let b = CodedStack { format, codes: w.view(), scales: w_scales.view(), kind, block: of_b.block([n, k]) };
+    let (scales, block) = (w_scales.view(), of_b.block([n, k]));
+    if is_laid_out {
+        let weight = PreshuffledStack::new(device.stream(), format, &w)?;
+        let b = PreshuffledMatrices { weight: &weight, scales, kind, block };
+        return Ok(q_matmul_preshuffled_grouped(device.stream(), &a, &b, &groups, c.view_mut())?);
+    }
+    let b = CodedStack { format, codes: w.view(), scales, kind, block };
     Ok(q_matmul_scaled_grouped(device.stream(), &a, &b, &groups, c.view_mut())?)
 }
 

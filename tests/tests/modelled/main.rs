@@ -147,19 +147,31 @@ const SUBJECTS: &[Subject] = &[
         name: "experts a8w8 fp8 16x4 of 32 2048x1024 tokens",
         compulsory: Some(32 * 2048 * 1024 + 16 * 2048 + 2 * 64 * 1024 + 4 * (16 + 32 * 1024)),
         always: true,
-        run: |d| codes::scaled_experts(d, 16, codes::TOKENS),
+        run: |d| codes::scaled_experts(d, 16, codes::TOKENS, false),
     },
     Subject {
         name: "experts a8w8 fp8 16x4 of 32 2048x1024 blocks",
         compulsory: Some(32 * 2048 * 1024 + 16 * 2048 + 2 * 64 * 1024 + 4 * 16 * (16 + 32 * 8)),
         always: false,
-        run: |d| codes::scaled_experts(d, 16, codes::BLOCKS),
+        run: |d| codes::scaled_experts(d, 16, codes::BLOCKS, false),
     },
     Subject {
         name: "experts a8w8 fp8 1x4 of 32 2048x1024 blocks",
         compulsory: Some(4 * 2048 * 1024 + 2048 + 2 * 4 * 1024 + 4 * 16 * (1 + 4 * 8)),
         always: false,
-        run: |d| codes::scaled_experts(d, 1, codes::BLOCKS),
+        run: |d| codes::scaled_experts(d, 1, codes::BLOCKS, false),
+    },
+    Subject {
+        name: "experts a8w8 fp8 16x4 of 32 2048x1024 tokens, laid out",
+        compulsory: Some(32 * 2048 * 1024 + 16 * 2048 + 2 * 64 * 1024 + 4 * (16 + 32 * 1024)),
+        always: true,
+        run: |d| codes::scaled_experts(d, 16, codes::TOKENS, true),
+    },
+    Subject {
+        name: "experts a8w8 fp8 1x4 of 32 2048x1024 blocks, laid out",
+        compulsory: Some(4 * 2048 * 1024 + 2048 + 2 * 4 * 1024 + 4 * 16 * (1 + 4 * 8)),
+        always: false,
+        run: |d| codes::scaled_experts(d, 1, codes::BLOCKS, true),
     },
     always("experts Q4_K 64x8 of 128 2048x768", |d| gguf::experts(d, 64)),
     sampled("experts Q4_K 8x8 of 128 2048x768", |d| gguf::experts(d, 8)),
@@ -170,10 +182,10 @@ const SUBJECTS: &[Subject] = &[
 const KNOWN: &[Known] = &[
     (
         "preshuffle",
-        "32x2048x2048 tokens, laid out",
+        "laid out",
         "",
         Limit::Fetched,
-        "the weight is read and written once to be laid out; the product after it fetches its operands once",
+        "weights are read and written once to be laid out, also those of experts that nobody has chosen; the product after it fetches its operands once",
     ),
     (
         "paged",

@@ -2,7 +2,9 @@
 
 use burn::module::{Module, Param, ParamId};
 use burn::tensor::{Int, Tensor};
-use rocfire_burn::custom::operators::{self, Activation, Format, GroupedEpilogue, MatrixCoding, ScaleKind};
+use rocfire_burn::custom::operators::{
+    self, Activation, Format, GroupedEpilogue, MatrixCoding, MatrixLayout, ScaleKind,
+};
 
 use crate::tokens::whole;
 use crate::{ByExpert, Experts, one, run};
@@ -21,6 +23,9 @@ pub struct CodedMatrices {
     /// What they are.
     #[module(skip)]
     pub coding: MatrixCoding,
+    /// Where they are laid out, [`CodedMatrices::laid_out`].
+    #[module(skip)]
+    pub layout: Option<MatrixLayout>,
 }
 
 impl CodedMatrices {
@@ -49,7 +54,14 @@ impl CodedMatrices {
     ) -> CodedMatrices {
         let scales = scales.map(Param::from_tensor);
         let bytes = bytes.map(|bytes| Param::initialized(ParamId::new(), bytes));
-        CodedMatrices { codes: Param::initialized(ParamId::new(), codes), scales, bytes, coding }
+        CodedMatrices { codes: Param::initialized(ParamId::new(), codes), scales, bytes, coding, layout: None }
+    }
+
+    /// The same, laid out once, when they are first multiplied by codes ([`ByExpert::matmul_scaled`]), for products that read them past
+    /// LDS where that gains something; they then lie in memory twice. Clones share what was laid out. The record is as it was.
+    pub fn laid_out(mut self) -> CodedMatrices {
+        self.layout = Some(MatrixLayout::default());
+        self
     }
 
     /// A checkpoint's codes of OCP's E4M3 as the E4M3 that MI300 multiplies natively, as [`Coded::to_fnuz`](crate::Coded::to_fnuz).

@@ -71,8 +71,8 @@ pub use recurrent::{DeltaGates, ScanInputs, StateSequences, States};
 pub use rocfire_burn::attention::{AttentionParams, Dropout};
 pub use rocfire_burn::custom::operators::{
     Activation, CacheLayout, Coding, DeltaParams, EndActivation, Format, GateLayout, GateParams, Gguf, Granularity,
-    GroupScore, GroupedEpilogue, Groups, MatrixCoding, MxRounding, Order, PagedParams, RopeFrequencies, RopeScaling,
-    RopeStyle, RouteForm, ScaleKind, Score, Shared, SharedScore,
+    GroupScore, GroupedEpilogue, Groups, MatrixCoding, MatrixLayout, MxRounding, Order, PagedParams, RopeFrequencies,
+    RopeScaling, RopeStyle, RouteForm, ScaleKind, Score, Shared, SharedScore,
 };
 pub use rope::RotaryEncoding;
 pub use scaled_experts::{ScaledExperts, grouped_matmul_scaled};

@@ -21,7 +21,7 @@ impl ByExpert {
     /// As [`grouped_matmul`](crate::grouped_matmul).
     pub fn matmul_scaled(&self, a: Coded, b: &CodedMatrices, to: DType) -> Option<Tensor<2>> {
         let by = [&self.offsets, &self.order, &self.places].map(|of| of.clone().into_dispatch());
-        let operator = operators::expert_matmul_scaled(a.coding, b.coding, to);
+        let operator = operators::expert_matmul_scaled(a.coding, b.coding, to, b.layout.as_ref());
         one(run(operator, inputs(a, b).chain(by).collect()))
     }
 }
@@ -32,7 +32,7 @@ impl ByExpert {
 /// # Panics
 /// As there.
 pub fn grouped_matmul_scaled(a: Coded, b: &CodedMatrices, offsets: Tensor<1, Int>, to: DType) -> Option<Tensor<2>> {
-    let operator = operators::grouped_matmul_scaled(a.coding, b.coding, to);
+    let operator = operators::grouped_matmul_scaled(a.coding, b.coding, to, b.layout.as_ref());
     one(run(operator, inputs(a, b).chain([offsets.into_dispatch()]).collect()))
 }
 
@@ -64,6 +64,13 @@ impl ScaledExperts {
             activations,
             gate: GateParams::new(experts.activation),
         })
+    }
+
+    /// The same with [`CodedMatrices::laid_out`].
+    pub fn laid_out(mut self) -> ScaledExperts {
+        self.gate_up = self.gate_up.laid_out();
+        self.down = self.down.laid_out();
+        self
     }
 
     /// `Σ share · down(gate(gate_up(x)))` over the experts that a row of `x`, `[rows, d_model]`, has chosen, as [`Experts::forward`]; a

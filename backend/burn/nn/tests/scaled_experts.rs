@@ -9,8 +9,8 @@ use burn::tensor::{DType, Device, Int, Tensor, TensorData};
 use common::numbers;
 use rocfire_burn::RocmDevice;
 use rocfire_burn_nn::{
-    Activation, ByExpert, Coded, CodedMatrices, Experts, Format, Granularity, MatrixCoding, ScaledExperts, Scales,
-    grouped_matmul_scaled,
+    Activation, ByExpert, Coded, CodedMatrices, Experts, Format, Granularity, MatrixCoding, MatrixLayout,
+    ScaledExperts, Scales, grouped_matmul_scaled,
 };
 
 const EXPERTS: usize = 8;
@@ -155,7 +155,16 @@ fn experts_of_codes_by_codes_are_those_of_what_the_codes_stand_for() {
                 assert_eq!(part(row, 1), got[row * MODEL..][..MODEL], "{format:?}: row {row} of {rows}");
             }
         }
-        let bytes = layer.clone().into_record().into_bytes().unwrap();
+        // Laid out, the same bits; also those of a clone, which takes what is laid out.
+        let laid_out = layer.clone().laid_out();
+        let is_laid_out = |of: &CodedMatrices| of.layout.as_ref().is_some_and(MatrixLayout::is_laid_out);
+        for (rows, layer_of) in [(1, laid_out.clone()), (3, laid_out.clone()), (40, laid_out.clone())] {
+            let want = values(layer.forward(x(rows), ids(rows), shares(rows)).into_data());
+            let got = values(layer_of.forward(x(rows), ids(rows), shares(rows)).into_data());
+            assert_eq!(got, want, "{format:?} laid out, {rows} rows");
+        }
+        assert!(is_laid_out(&laid_out.gate_up) && is_laid_out(&laid_out.down) && !is_laid_out(&layer.down));
+        let bytes = laid_out.into_record().into_bytes().unwrap();
         let other = made().load_record(ModuleRecord::from_bytes(bytes).unwrap());
         other.gate_up.codes.val().into_data().assert_eq(&layer.gate_up.codes.val().into_data(), true);
     }

@@ -18,10 +18,10 @@ pub use rocfire_kernels::norm::NormKind;
 use rocfire_kernels::operators::{self, Spec};
 pub use rocfire_kernels::operators::{
     AttentionForm, CacheForm, CausalConvForm, CodedProduct, CodedSource, Coding, DeltaForm, Form, GroupedEpilogue,
-    MatrixCoding, Operator, PagedForm, PenaltyForm, ProductForm, RouteForm, SampleForm, ScanForm, WindowForm, absorb,
-    accept, accept_greedy, attention, cache_copy, cache_write, causal_conv, code_matrices, coded, combine,
-    cross_entropy, delta_rule, expand, expert_matmul, expert_matmul_coded, expert_matmul_gguf, gate, group_norm,
-    grouped_matmul, grouped_matmul_coded, grouped_matmul_gguf, hadamard, halve_to_fnuz, listed_matmul_gguf,
+    MatrixCoding, MatrixLayout, Operator, PagedForm, PenaltyForm, ProductForm, RouteForm, SampleForm, ScanForm,
+    WindowForm, absorb, accept, accept_greedy, attention, cache_copy, cache_write, causal_conv, code_matrices, coded,
+    combine, cross_entropy, delta_rule, expand, expert_matmul, expert_matmul_coded, expert_matmul_gguf, gate,
+    group_norm, grouped_matmul, grouped_matmul_coded, grouped_matmul_gguf, hadamard, halve_to_fnuz, listed_matmul_gguf,
     log_probabilities, norm, paged_attention, penalise, probabilities, rope, rope_table, route, selective_scan,
     softmax, sort_by_expert, top_k,
 };
@@ -67,16 +67,16 @@ pub fn product(a: Coding, b: Coding, to: DType, form: ProductForm) -> Operator {
 ///
 /// # Panics
 /// For a quantised type.
-pub fn grouped_matmul_scaled(a: Coding, b: MatrixCoding, to: DType) -> Operator {
-    operators::grouped_matmul_scaled(a, b, to_hal(to).or_panic())
+pub fn grouped_matmul_scaled(a: Coding, b: MatrixCoding, to: DType, layout: Option<&MatrixLayout>) -> Operator {
+    operators::grouped_matmul_scaled(a, b, to_hal(to).or_panic(), layout)
 }
 
 /// [`operators::expert_matmul_scaled`] into a type of Burn's.
 ///
 /// # Panics
 /// For a quantised type.
-pub fn expert_matmul_scaled(a: Coding, b: MatrixCoding, to: DType) -> Operator {
-    operators::expert_matmul_scaled(a, b, to_hal(to).or_panic())
+pub fn expert_matmul_scaled(a: Coding, b: MatrixCoding, to: DType, layout: Option<&MatrixLayout>) -> Operator {
+    operators::expert_matmul_scaled(a, b, to_hal(to).or_panic(), layout)
 }
 
 /// [`operators::sample`] into a type of Burn's.

@@ -1,4 +1,5 @@
-//! `q_matmul_scaled_grouped`: groups of rows of codes, each by a matrix of codes of its own, in one launch of `scaled.hip`.
+//! `q_matmul_scaled_grouped`: groups of rows of codes, each by a matrix of codes of its own, in rows or laid out, in one launch of
+//! `scaled.hip`.
 
 use bytemuck::{Pod, Zeroable};
 use rocfire_hal::profile::{Category, Work};
@@ -7,12 +8,13 @@ use rocfire_hal::{Stream, View, ViewMut};
 use super::choice::choice;
 use super::{
     CodedRows, EndKey, Job, NAMES_OF_A, ScaledArgs, ScaledEnd, ScaledKey, Side, Unit, args, check_depth, check_result,
-    copies, plain_side, source,
+    check_scales, copies, plain_side, source,
 };
 use crate::Result;
 use crate::family::{self, BOX_LIMIT, KernelLaunch, Sources, shape};
 use crate::gemm::{GemmGroups, GroupArgs, matrix_side};
 use crate::quant::format::{Format, ScaleKind};
+use crate::quant::preshuffle::{PreshuffledMatrices, first_matrix};
 
 pub(super) const OP: &str = "q_matmul_scaled_grouped";
 
@@ -29,6 +31,12 @@ pub struct CodedStack<'a> {
     pub kind: ScaleKind,
     /// Rows and columns of a matrix that share a scale, as [`CodedRows`] has them.
     pub block: [usize; 2],
+}
+
+/// How the matrices of a product lie.
+enum Matrices<'a> {
+    Rows(CodedStack<'a>),
+    LaidOut(PreshuffledMatrices<'a>),
 }
 
 /// `c[rows of g] = a[rows of g] · b[g]ᵀ` of codes and their scales for every group `g`.
@@ -50,9 +58,35 @@ pub fn q_matmul_scaled_grouped(
     groups: &GemmGroups<'_>,
     c: ViewMut<'_>,
 ) -> Result<()> {
+    multiply(stream, a, Matrices::Rows(*b), groups, c)
+}
+
+/// [`q_matmul_scaled_grouped`] by matrices that were laid out once: the same bits. Where the matrix unit takes their codes as they are,
+/// they go from memory to its operands, past LDS.
+///
+/// # Errors
+/// As there.
+pub fn q_matmul_preshuffled_grouped(
+    stream: &Stream,
+    a: &CodedRows<'_>,
+    b: &PreshuffledMatrices<'_>,
+    groups: &GemmGroups<'_>,
+    c: ViewMut<'_>,
+) -> Result<()> {
+    let b = if b.weight.is_laid_out() { Matrices::LaidOut(*b) } else { Matrices::Rows(b.plain()) };
+    multiply(stream, a, b, groups, c)
+}
+
+fn multiply(
+    stream: &Stream,
+    a: &CodedRows<'_>,
+    b: Matrices<'_>,
+    groups: &GemmGroups<'_>,
+    c: ViewMut<'_>,
+) -> Result<()> {
     check_result(OP, stream, &c)?;
     let a = plain_side(OP, stream, NAMES_OF_A, a, &c)?;
-    let Some((b, stack)) = matrices(stream, b, &c)? else { return Ok(()) };
+    let Some((b, stack)) = matrices(stream, &b, &c)? else { return Ok(()) };
     let k = check_depth(OP, &a, &b)?;
     let codes = lines_of(&a, groups, stack.count)?;
     let bytes = codes.shape().last().copied().expect("codes have two axes at least");
@@ -119,10 +153,14 @@ struct Stack {
 }
 
 /// The first of the matrices, checked, and where the others are; `None` where there is none.
-fn matrices<'a>(stream: &Stream, b: &CodedStack<'a>, c: &View<'_>) -> Result<Option<(Side<'a>, Stack)>> {
-    let CodedStack { format, codes, scales, kind, block } = *b;
-    for (arg, view) in [("b.codes", &codes), ("b.scales", &scales)] {
-        if view.layout().rank() != 3 {
+fn matrices<'a>(stream: &Stream, b: &Matrices<'a>, c: &View<'_>) -> Result<Option<(Side<'a>, Stack)>> {
+    let (arg, codes, scales, kind) = match b {
+        Matrices::Rows(b) => ("b.codes", b.codes, b.scales, b.kind),
+        Matrices::LaidOut(b) => ("b.weight", b.weight.memory().view(), b.scales, b.kind),
+    };
+    let has_axes = [matches!(b, Matrices::LaidOut(_)) || codes.layout().rank() == 3, scales.layout().rank() == 3];
+    for ((arg, view), has_axes) in [(arg, &codes), ("b.scales", &scales)].into_iter().zip(has_axes) {
+        if !has_axes {
             return Err(shape(OP, arg, "three axes, groups and a matrix", format!("{:?}", view.shape())));
         }
         family::disjoint(OP, arg, c, view)?;
@@ -136,17 +174,24 @@ fn matrices<'a>(stream: &Stream, b: &CodedStack<'a>, c: &View<'_>) -> Result<Opt
     }
     let group_bytes = codes.layout().strides()[0];
     let scale_bytes = scales.layout().strides()[0] * kind.dtype().size_bytes() as i64;
-    let one = CodedRows { format, codes: first(&codes)?, scales: first(&scales)?, kind, block };
-    let side = plain_side(OP, stream, ["b.codes", "b.scales", "b.block"], &one, c)?;
+    let of_first = first_matrix(&scales)?;
+    let side = match b {
+        Matrices::Rows(CodedStack { format, block, .. }) => {
+            let codes = first_matrix(&codes)?;
+            let one = CodedRows { format: *format, codes, scales: of_first, kind, block: *block };
+            plain_side(OP, stream, ["b.codes", "b.scales", "b.block"], &one, c)?
+        }
+        Matrices::LaidOut(PreshuffledMatrices { weight, block, .. }) => {
+            family::on_device(OP, arg, stream, &codes)?;
+            let [_, rows, k] = weight.shape();
+            let row_bytes = codes.layout().strides()[1];
+            let (format, laid_out) = (weight.format(), true);
+            let side = Side { format, codes, rows, k, row_bytes, laid_out, scales: of_first, kind, block: *block };
+            check_scales(OP, stream, ["b.scales", "b.block"], &side, c)?;
+            side
+        }
+    };
     Ok(Some((side, Stack { count, group_bytes, scale_bytes })))
-}
-
-/// The first of several matrices.
-fn first<'a>(of: &View<'a>) -> Result<View<'a>> {
-    let &[_, rows, columns] = of.shape() else { unreachable!("three axes were checked") };
-    let one = of.layout().slice(0, 0, 1, 1)?;
-    let one = one.reshape(&[rows, columns]).expect("an axis of one matrix is left out");
-    Ok(of.with_layout(one)?)
 }
 
 /// The codes of A as groups have them: those that are counted have an axis of their own.

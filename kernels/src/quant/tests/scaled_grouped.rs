@@ -36,6 +36,8 @@ fn a_row_of_a_group_has_the_bits_of_a_product_alone() {
         let w_scales = scales(&device, &[count, grid[0], grid[1]]);
         let kind = ScaleKind::F32;
         let stack = CodedStack { format, codes: w.view(), scales: w_scales.view(), kind, block: of_b };
+        let weight = PreshuffledStack::new(device.stream(), format, &w).unwrap();
+        assert_eq!((weight.is_laid_out(), weight.shape()), (true, [count, n, k]));
         let of_all = CodedRows { format, codes: a.view(), scales: a_scales.view(), kind, block: of_a };
         let ends: Vec<i32> = (0..=count).map(|group| rows[..group].iter().sum::<usize>() as i32).collect();
         let offsets = counted(&device, &ends);
@@ -48,7 +50,12 @@ fn a_row_of_a_group_has_the_bits_of_a_product_alone() {
         let product = |groups: &GemmGroups<'_>, lines: usize| {
             let mut c = Tensor::empty(&device, &[lines, n], DType::F32).unwrap();
             q_matmul_scaled_grouped(device.stream(), &of_all, &stack, groups, c.view_mut()).unwrap();
-            c.to_bytes().unwrap()
+            let got = c.to_bytes().unwrap();
+            let b = PreshuffledMatrices { weight: &weight, scales: w_scales.view(), kind, block: of_b };
+            let mut c = Tensor::empty(&device, &[lines, n], DType::F32).unwrap();
+            q_matmul_preshuffled_grouped(device.stream(), &of_all, &b, groups, c.view_mut()).unwrap();
+            assert_eq!(c.to_bytes().unwrap(), got, "{format:?}, laid out");
+            got
         };
         let (got, got_chosen) = (product(&plain, all), product(&chosen, 2 * all));
         for group in 0..count {
