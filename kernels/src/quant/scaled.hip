@@ -8,7 +8,7 @@
 //          other, or by a list: groups.hip
 // Grid   : (ceil(N / S_BN), ceil(M / S_BM), slices of g.slice_k); S_GROUPED: as many tiles of
 //          rows as groups can fill at most, those past the last group's do nothing
-// Block  : (S_THREADS, 1, 1): four waves, two by two, side by side where S_DIRECT; 256 without a matrix unit
+// Block  : (S_THREADS, 1, 1): four waves, S_ACROSS side by side; 256 without a matrix unit
 // LDS    : S_STAGES times S_BM rows of A and S_BN of B, each of 128 bytes (64, where codes of 4 bits meet codes of 8), dynamic where
 //          S_ASYNC; twice those of A and none of B where S_DIRECT; twice the scales of a round
 // Needs  : the narrower block a multiple of S_SUB, which divides S_BK or is it, and a divisor of the wider, but for S_MX; S_A_VECTOR,
@@ -21,7 +21,7 @@
 //
 // Macros : S_OUT; S_A_FORMAT, S_B_FORMAT; S_MATRIX; S_NATIVE: codes are operands of the matrix unit as they are, else they are
 //          decoded to bf16, exactly; S_DEEP: by products 128 deep; S_MX: which take the scales too; S_BK, S_SUB; S_TILES_M,
-//          S_TILES_N; S_A_VECTOR, S_B_VECTOR; S_SHUFFLED, S_DIRECT: operands of B go from memory to registers; S_WORDS; S_WHOLE; S_SLICED; S_ASYNC:
+//          S_TILES_N, of a wave; S_ACROSS: 4 where S_DIRECT, 4 or 2; S_A_VECTOR, S_B_VECTOR; S_SHUFFLED, S_DIRECT: operands of B go from memory to registers; S_WORDS; S_WHOLE; S_SLICED; S_ASYNC:
 //          copies go past the registers, in S_STAGES rounds, else 1; S_GROUPED: 0 for one product, else as groups.hip says, K not cut;
 //          those of scaled_end.h, of slices and groups without an end
 
@@ -161,19 +161,35 @@ template <int ROWS, int FORMAT, int ROW, bool VECTOR, bool TILES> struct Loader 
 };
 
 #if S_ASYNC
-// The same past the registers, of rows.
-template <int ROWS, class Rows>
-RF_FN void copy_tile(const Rows& of, u32 lds, const u8* from, i64 row_bytes, u32 first_row, u32 rows, u32 first_k, u32 last_k) {
-    static_assert(ROWS * 8 % S_THREADS == 0, "a lane copies whole chunks");
+// The same past the registers, of rows: one round after the other. Rows past the end are the last one again, for nobody, as where
+// they are is found once.
+template <int ROWS> struct Copies {
+    static_assert(ROWS * 8 % S_THREADS == 0 && S_THREADS % 128 == 0, "a lane copies whole chunks, which have one place within their rows");
+    static const int EACH = ROWS * 8 / S_THREADS;
     typedef Dealt<8, false> Deals;
+    const u8* from[EACH];
+
+    template <class Rows> RF_FN void start(const Rows& of, const u8* base, i64 row_bytes, u32 first_row, u32 rows, u32 first_k) {
 #pragma unroll
-    for (int i = 0; i < ROWS * 8 / S_THREADS; ++i) {
-        const int c = (int)thread_x() + i * S_THREADS;
-        const u32 row = first_row + Deals::row(c), k = first_k + Deals::chunk(c) * 16;
-        const bool there = row < rows && k < last_k;
-        copy_async(lds + swizzled<128>(Deals::row(c), Deals::chunk(c)), from + (there ? Deals::place(of.at(i, row), k, row_bytes, 8) : 0), there);
+        for (int i = 0; i < EACH; ++i) {
+            const int c = (int)thread_x() + i * S_THREADS;
+            const u32 row = first_row + Deals::row(c);
+            from[i] = base + Deals::place(of.at(i, row < rows ? row : rows - 1), first_k + Deals::chunk(c) * 16, row_bytes, 8);
+        }
     }
-}
+    // The next round, which begins at `first_k`.
+    RF_FN void copy(u32 lds, u32 first_k, u32 last_k) {
+        const int c = (int)thread_x();
+        const bool there = S_WHOLE || first_k + Deals::chunk(c) * 16 < last_k;
+        lds += swizzled<128>(Deals::row(c), Deals::chunk(c));
+#pragma unroll
+        for (int i = 0; i < EACH; ++i) {
+            // What is not there is not read, wherever it would be.
+            copy_async(lds + i * (S_THREADS / 8) * 128, from[i], there);
+            from[i] += S_BK;
+        }
+    }
+};
 #endif
 
 #if S_MX
@@ -395,23 +411,25 @@ static const int TILE_BYTES = S_BM * S_A_ROW + (S_DIRECT ? 0 : S_BN * S_B_ROW);
 #if S_ASYNC
 struct Operands {
     static_assert(!S_SHUFFLED, "copies past the registers are of rows");
-    static const int EACH = S_BM * 8 / S_THREADS;
     Columns columns;
-    RowsOfA<EACH> rows;
-    u32 place, stage, first_row;
+    Copies<S_BM> a;
+    Copies<S_BN> b;
+    u32 place, stage;
 
-    RF_FN void copy(const ScaledArgs& g, u32 to, u32 k, u32 end) const {
-        copy_tile<S_BM>(rows, to, g.a, g.a_row, first_row, g.m, k, end);
-        copy_tile<S_BN>(RowsOfB(), to + S_BM * 128, g.b, g.b_row, group_x() * S_BN, g.n, k, end);
+    RF_FN void copy(u32 to, u32 k, u32 end) {
+        a.copy(to, k, end);
+        b.copy(to + S_BM * 128, k, end);
     }
     RF_FN void start(const ScaledArgs& g, const Tile&, char* lds, u32 first, u32 begin, u32 end) {
         place = tile_address(lds);
-        first_row = first;
+        RowsOfA<Copies<S_BM>::EACH> rows;
 #pragma unroll
-        for (int i = 0; i < EACH; ++i) rows.look_up(g, i, first_row + Dealt<8, false>::row((int)thread_x() + i * S_THREADS));
+        for (int i = 0; i < Copies<S_BM>::EACH; ++i) rows.look_up(g, i, first + Dealt<8, false>::row((int)thread_x() + i * S_THREADS));
+        a.start(rows, g.a, g.a_row, first, g.m, begin);
+        b.start(RowsOfB(), g.b, g.b_row, group_x() * S_BN, g.n, begin);
 #pragma unroll
         for (int stage = 0; stage < S_STAGES - 1; ++stage) {
-            copy(g, place + stage * TILE_BYTES, begin + stage * S_BK, end);
+            if (!S_WHOLE || stage == 0 || begin + stage * S_BK < end) copy(place + stage * TILE_BYTES, begin + stage * S_BK, end);
             async_commit();
         }
         stage = 0;
@@ -420,7 +438,7 @@ struct Operands {
     RF_FN TileAddress go_on(const ScaledArgs& g, const Tile&, u32, u32 k, u32 end) {
         // To the stage that was multiplied before the barrier.
         const u32 ahead = k + (S_STAGES - 1) * S_BK, to = place + (stage == 0 ? S_STAGES - 1 : stage - 1) * TILE_BYTES;
-        if (ahead < end) copy(g, to, ahead, end);
+        if (ahead < end) copy(to, ahead, end);
         async_commit();
         const TileAddress tiles = place + stage * TILE_BYTES;
         stage = stage + 1 == S_STAGES ? 0 : stage + 1;

@@ -279,7 +279,7 @@ fn multiply_ours(job: &Job<'_, '_>, c: ViewMut<'_>) -> Result<()> {
     let info = device.arch().info();
     let matrix = device.config().matrix && matrix_side(info, DType::BF16) != 0;
     let choice = choice(info, matrix, at_once(&device), job);
-    let Choice { unit, sub, path, tiles, block, grid, .. } = choice;
+    let Choice { unit, sub, path, tiles, across, block, grid, .. } = choice;
     if grid[1] > GRID_YZ_MAX {
         return Err(shape(OP, "a", format!("at most {} rows", GRID_YZ_MAX * block[0]), m));
     }
@@ -294,6 +294,7 @@ fn multiply_ours(job: &Job<'_, '_>, c: ViewMut<'_>) -> Result<()> {
         unit,
         sub,
         tiles,
+        across,
         vector,
         path,
         words: unit == Unit::Mx && a.words() && b.words(),
@@ -522,6 +523,7 @@ struct ScaledKey {
     unit: Unit,
     sub: usize,
     tiles: [usize; 2],
+    across: usize,
     vector: [bool; 2],
     path: WeightPath,
     words: bool,
@@ -538,7 +540,8 @@ struct ScaledKey {
 impl ScaledKey {
     /// Dynamic LDS.
     fn lds_bytes(&self) -> u32 {
-        if self.copies { (STAGES * 32 * (self.tiles[0] + self.tiles[1]) * ROW_BYTES) as u32 } else { 0 }
+        let lines = 16 * (WAVES / self.across * self.tiles[0] + self.across * self.tiles[1]);
+        if self.copies { (STAGES * lines * ROW_BYTES) as u32 } else { 0 }
     }
 }
 
@@ -552,6 +555,7 @@ fn source(key: ScaledKey) -> Source {
         ("S_SUB", key.sub),
         ("S_TILES_M", key.tiles[0]),
         ("S_TILES_N", key.tiles[1]),
+        ("S_ACROSS", key.across),
         ("S_A_VECTOR", usize::from(key.vector[0])),
         ("S_B_VECTOR", usize::from(key.vector[1])),
         ("S_SHUFFLED", usize::from(key.path != WeightPath::Rows)),
@@ -618,10 +622,11 @@ pub(super) fn sources(arch: Arch, output: DType) -> impl Iterator<Item = (&'stat
         };
         let few = match (matrix, path) {
             (true, WeightPath::Direct) => [2, 1],
-            (true, _) => [1, 2],
+            (true, _) => [1, 1 + number % 4 / 2],
             (false, _) => [2, 4],
         };
         let tiles = if number % 2 == 0 { large } else { few };
+        let across = across(path, if number % 2 == 1 && few == [1, 1] { 1 } else { usize::MAX });
         let vector = [vector, vector || laid_out];
         let copies = copies(info, unit, vector);
         let words = unit == Unit::Mx && vector[0];
@@ -638,6 +643,7 @@ pub(super) fn sources(arch: Arch, output: DType) -> impl Iterator<Item = (&'stat
             unit,
             sub,
             tiles,
+            across,
             vector,
             path,
             words,
@@ -696,7 +702,7 @@ mod library;
 mod trial;
 mod tune;
 
-use choice::{Choice, WeightPath, at_once, choice, direct_across, tall_fit};
+use choice::{Choice, WAVES, WeightPath, across, at_once, choice, direct_across, tall_fit};
 pub use end::{EndActivation, EndCodes, ScaledEnd};
 use end::{EndKey, EndedArgs};
 pub use explain::explain_scaled;

@@ -21,8 +21,8 @@ template <int ROW> RF_FN int swizzled(int row, int chunk) { return row * ROW + (
 
 #if S_MATRIX
 #define S_THREADS (4 * ARCH_WAVE_SIZE)
-// Waves next to each other, and above.
-#define S_ACROSS (S_DIRECT ? 4 : 2)
+// S_ACROSS waves next to each other, the others above.
+static_assert(S_ACROSS == 4 || (S_ACROSS == 2 && !S_DIRECT), "four waves");
 #define S_BM (4 / S_ACROSS * S_TILES_M * 16)
 #define S_BN (S_ACROSS * S_TILES_N * 16)
 #define S_VALUES Product::ACC

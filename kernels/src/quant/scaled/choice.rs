@@ -15,6 +15,8 @@ const FEW_ROWS: usize = 32;
 const LARGE: usize = 1 << 20;
 /// Rows of C that a wave computes where B goes to its registers and there are enough of them: each operand of B meets twice as many.
 const TALL: usize = 128;
+/// Waves of a workgroup.
+pub(super) const WAVES: usize = 4;
 /// Workgroups of a compute unit, fewer of which are too few to fill it.
 const GROUPS_PER_UNIT: usize = 2;
 
@@ -27,6 +29,8 @@ pub(super) struct Choice {
     pub path: WeightPath,
     /// Of a wave, down and across.
     pub tiles: [usize; 2],
+    /// Waves next to each other, on the matrix unit.
+    pub across: usize,
     /// Rows and columns of C that a workgroup computes.
     pub block: [usize; 2],
     pub grid: [usize; 3],
@@ -58,18 +62,15 @@ pub(super) fn choice(info: &ArchInfo, matrix: bool, at_once: usize, job: &Job<'_
         true => tiles(info, tall, unit, sub, path, [m, n]),
         false => [if m <= FEW_ROWS { 2 } else { 4 }, 4],
     };
-    let sides = match (matrix, path) {
-        (true, WeightPath::Direct) => [16, 64],
-        (true, _) => [32, 32],
-        (false, _) => [16, 16],
-    };
+    let across = across(path, m);
+    let sides = if matrix { [WAVES / across * 16, across * 16] } else { [16, 16] };
     let block = [tiles[0] * sides[0], tiles[1] * sides[1]];
     let grid = [n.div_ceil(block[1]), m.div_ceil(block[0])];
     let slice_k = rounds * depth;
     // A row of the second launch's grid is one of C.
     let sliceable = k.div_ceil(slice_k).max(m) <= GRID_YZ_MAX && grid[0] * grid[1] < at_once;
     let slices = if whole && sliceable { k.div_ceil(slice_k) } else { 1 };
-    Choice { unit, sub, path, tiles, block, grid: [grid[0], grid[1], slices], rounds, slice_k, slices }
+    Choice { unit, sub, path, tiles, across, block, grid: [grid[0], grid[1], slices], rounds, slice_k, slices }
 }
 
 /// Rounds of `depth` that are summed before a scale: those of a block, or of [`CHUNK`]; `whole`: no block ends within K.
@@ -89,9 +90,14 @@ fn tiles(info: &ArchInfo, tall: bool, unit: Unit, sub: usize, path: WeightPath, 
         (WeightPath::Direct, false) if large && tall => [TALL / 16, direct_across(info)],
         (WeightPath::Direct, true) => [m.div_ceil(16), 1],
         (WeightPath::Direct, false) => [4, if large { direct_across(info) } else { 1 }],
-        (_, true) => [1, 2],
+        (_, true) => [1, if m <= 16 { 1 } else { 2 }],
         (_, false) => [if large && has_registers(info, unit, sub) { 4 } else { 2 }, 2],
     }
+}
+
+/// Waves of a workgroup next to each other: all where their operands of B go to registers, or there are rows for one alone.
+pub(super) fn across(path: WeightPath, m: usize) -> usize {
+    if path == WeightPath::Direct || m <= 16 { WAVES } else { 2 }
 }
 
 /// Whether two workgroups of tall tiles fit side by side: in LDS two rounds of A and its scales, in half of a SIMD's registers the operands.
@@ -173,7 +179,9 @@ mod tests {
         assert!(!fit("gfx950", Unit::Mx, Format::E4M3), "no registers");
         assert!(!fit("gfx942", Unit::Native, Format::I8), "no LDS");
         assert_eq!(of("gfx1201", WeightPath::Direct, 128, [4096, 4096]), [4, 1]);
-        assert_eq!(of("gfx942", WeightPath::Rows, 128, [16, 4096]), [1, 2]);
+        assert_eq!(of("gfx942", WeightPath::Rows, 128, [16, 4096]), [1, 1]);
+        assert_eq!(of("gfx942", WeightPath::Rows, 128, [17, 4096]), [1, 2]);
+        assert_eq!([16, 17].map(|m| across(WeightPath::Rows, m)), [4, 2]);
         assert_eq!(of("gfx942", WeightPath::Direct, 128, [17, 4096]), [2, 1]);
     }
 

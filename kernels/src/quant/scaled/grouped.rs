@@ -117,6 +117,7 @@ fn multiply(
         unit: choice.unit,
         sub: choice.sub,
         tiles: choice.tiles,
+        across: choice.across,
         vector,
         path: choice.path,
         words: choice.unit == Unit::Mx && a.words() && b.words() && stack.scale_bytes % 4 == 0,
