@@ -78,6 +78,17 @@ pub fn run(arguments: &Arguments) -> Result<(), Box<dyn std::error::Error>> {
     if status.success() { Ok(()) } else { Err(Error::Ended { program: name(), status }.into()) }
 }
 
+/// Has AMD's runtime for the tests that run on it, which say that they are skipped where there is none: it is installed where Debian's
+/// package manager knows it, and what speaks against it is told, no more.
+pub fn ensure(no_install: bool) {
+    if no_install || cfg!(not(target_os = "linux")) || !installed().is_empty() {
+        return;
+    }
+    if let Err(error) = install::debian("AMD's runtime, for the tests on it", &PACKAGES) {
+        println!("tests on AMD's own runtime are skipped: {error}");
+    }
+}
+
 /// HIP's library, where the loader finds it.
 fn installed() -> Vec<PathBuf> {
     let versions = ["libamdhip64.so.7", "libamdhip64.so.6", "libamdhip64.so.5"];

@@ -128,6 +128,7 @@ pub fn run(arguments: &Arguments) -> Result<(), Box<dyn std::error::Error>> {
         let words = ["test", "--test", "cases", "--", operator.as_str()];
         stage("cases", &mut || tests(&words, &[], &mut counts));
     } else {
+        crate::amd_runtime::ensure(arguments.no_install);
         let next = ["fmt", "--manifest-path", NEXT, "--all", "--check"];
         stage("format", &mut || cargo(&["fmt", "--all", "--check"], &[]) && cargo(&next, &[]));
         stage("clippy", &mut || cargo(&["clippy", "--all-targets", "--", "-D", "warnings"], &[]));
