@@ -85,6 +85,9 @@ enum Operator {
         /// How the cache lies: nhd, hnd, packed or packedboth (AITER's "shuffled").
         #[arg(long, default_value = "nhd")]
         layout: String,
+        /// Channels of a value that each key of a cache of latents begins with: MLA, absorbed, with 1 head of keys.
+        #[arg(long)]
+        latent: Option<usize>,
         /// Keys of a page.
         #[arg(long, default_value_t = 16)]
         page: usize,
@@ -117,9 +120,9 @@ pub fn run(arguments: &Arguments) -> Result<(), Box<dyn std::error::Error>> {
             let (q, k) = ([*batches, *heads, *q_rows, *depth], [*batches, kv_heads, *k_rows, *depth]);
             return attention([q, k], dtype_of(dtype)?, *causal, Arch::parse(arch)?);
         }
-        Operator::Decode { sequences, heads, kv_heads, keys, depth, dtype, layout, page, arch } => {
+        Operator::Decode { sequences, heads, kv_heads, keys, depth, dtype, layout, latent, page, arch } => {
             let sizes = [*sequences, *heads, *kv_heads, *keys, *depth, *page];
-            return decode(sizes, dtype_of(dtype)?, layout, Arch::parse(arch)?);
+            return decode(sizes, dtype_of(dtype)?, layout, *latent, Arch::parse(arch)?);
         }
         Operator::Plan { model, full } => return plan(model, *full),
     };
@@ -209,6 +212,7 @@ fn decode(
     [sequences, heads, kv_heads, keys, depth, page]: [usize; 6],
     dtype: DType,
     layout: &str,
+    latent: Option<usize>,
     arch: Arch,
 ) -> Result<(), Box<dyn std::error::Error>> {
     let named = |known: &CacheLayout| format!("{known:?}").to_ascii_lowercase() == layout;
@@ -220,9 +224,13 @@ fn decode(
     let of_sequence = keys.div_ceil(page.max(1));
     let [k, v] = layout.shapes([sequences * of_sequence, page, kv_heads, depth], dtype);
     let (k, v) = (made(&k, dtype)?, made(&v, dtype)?);
-    let cache = Cache::new(k.view(), v.view(), layout, None)?;
+    let cache = match latent {
+        Some(latent) => Cache::latent(k.view(), latent, None)?,
+        None => Cache::new(k.view(), v.view(), layout, None)?,
+    };
     let (lens, table) = (made(&[sequences], DType::I32)?, made(&[sequences, of_sequence], DType::I32)?);
-    let (q, out) = (made(&[sequences, heads, depth], dtype)?, made(&[sequences, heads, depth], dtype)?);
+    let value_depth = latent.unwrap_or(depth);
+    let (q, out) = (made(&[sequences, heads, depth], dtype)?, made(&[sequences, heads, value_depth], dtype)?);
     let inputs = PagedInputs::new(q.view(), cache, Pages::Table { pages: table.view(), lens: lens.view() }, keys);
     println!("{}", attention::explain_paged(&device, &inputs, &PagedParams::default(), out.view(), None)?);
     Ok(())

@@ -22,11 +22,22 @@ pub(crate) enum Role {
     GradientsCausal,
     /// Attention of one query of each sequence over a cache on pages: bf16, heads of 128, eight of queries for each of keys.
     PagedDecode,
+    /// Splits of attention of one query of each sequence over a cache of latents: bf16, 16 heads, 576 channels of which 512 are values.
+    LatentDecodeFew,
+    /// The same of 128 heads.
+    LatentDecodeMany,
 }
 
 impl Role {
-    const ALL: [Role; 5] =
-        [Role::Attention, Role::AttentionCausal, Role::Gradients, Role::GradientsCausal, Role::PagedDecode];
+    const ALL: [Role; 7] = [
+        Role::Attention,
+        Role::AttentionCausal,
+        Role::Gradients,
+        Role::GradientsCausal,
+        Role::PagedDecode,
+        Role::LatentDecodeFew,
+        Role::LatentDecodeMany,
+    ];
 
     /// Its name in the table.
     pub fn name(self) -> &'static str {
@@ -36,6 +47,8 @@ impl Role {
             Role::Gradients => "gradients",
             Role::GradientsCausal => "gradients causal",
             Role::PagedDecode => "paged decode",
+            Role::LatentDecodeFew => "latent decode 16",
+            Role::LatentDecodeMany => "latent decode 128",
         }
     }
 }

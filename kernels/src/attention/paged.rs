@@ -174,8 +174,8 @@ fn split_of(cache: &Cache<'_>) -> usize {
 /// query that sees nothing gives zeros and an `lse` of minus infinity; that of a sequence without keys reads nothing. A page number
 /// outside
 /// the cache hides its keys, and the next read or wait tells of it; a slot behind the last, too, one below 0 is passed over. A NaN spoils
-/// the rows that see it. With `ROCFIRE_AITER_DECODE=1`, where AITER's kernel is taken (`paged/aiter.rs`), bits depend on how many sequences
-/// there are.
+/// the rows that see it. With `ROCFIRE_AITER_DECODE=1`, where AITER's kernels are taken (`paged/aiter.rs`), bits depend on how many sequences
+/// there are, over latents on `keys_most` too.
 /// # Errors
 /// `Shape` for shapes, types and strides that do not fit, for a cache whose rows do not begin at multiples of 16 bytes (8 for
 /// codes), for outputs that overlap an
@@ -213,10 +213,8 @@ pub fn paged_attention(
         Some(given) if needed > 0 => Some(checked_workspace(stream, inputs, &out, lse.as_ref(), given, needed)?),
         _ => None,
     };
-    if let Ok(theirs) = aiter::Theirs::of(inputs, params, &call, &out)
-        && let Some(kernel) = theirs.kernel(&stream.device())
-    {
-        return theirs.launch(stream, &kernel);
+    if aiter::launched(stream, inputs, params, &call, &out, lse.as_ref().map(|lse| lse.view()).as_ref())? {
+        return Ok(());
     }
     let mut args = call.args;
     let allocated;

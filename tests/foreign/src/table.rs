@@ -77,8 +77,8 @@ const INTRODUCTION: [&str; 3] = [
      next begins, the worst case, or the waves take *turns* of so many instructions. *checks* are what the emulator's checks \
      report under the schedule that was right: races on LDS between the waves of a workgroup, races between workgroups, \
      registers used before the `s_waitcnt`, and uses of what nobody wrote.",
-    "`pa_bf16_noquant_gqa8_1tg_4w` is run as launchers have it, with four waits mended that are one short of the page numbers \
-     (`kernels/src/aiter/mends.rs`); without that its *checks* are those of its kin.",
+    "`pa_bf16_noquant_gqa8_1tg_4w` and `mla_dec_stage1_bf16_a16w16_subQ16_mqa16` and `…_subQ128_mqa128` are run as launchers have them, with \
+     waits mended that are short (`kernels/src/aiter/mends.rs`); without that their *checks* are those of their kin.",
 ];
 
 /// A paragraph in lines of at most 130 characters.

@@ -113,7 +113,8 @@ pub fn run(arguments: &Arguments) -> Result<(), Box<dyn std::error::Error>> {
         });
         // What was downloaded for it is where these tests look.
         stage("operators by them", &mut || {
-            tests(&["test", "--test", "aiter", "--test", "aiter_paged", "--", "--show-output"], &[], &mut counts)
+            let of_theirs = ["--test", "aiter", "--test", "aiter_paged", "--test", "aiter_latents"];
+            tests(&[&["test"], &of_theirs[..], &["--", "--show-output"]].concat(), &[], &mut counts)
         });
     } else if arguments.burn_next {
         stage("Burn 0.23", &mut train_by_next);

@@ -124,7 +124,8 @@ pub struct Config {
     pub aiter: Option<bool>,
     /// Where they are; `None` for the folder of compiled kernels, else where Python has the package.
     pub aiter_dir: Option<PathBuf>,
-    /// Whether they are used for decoding, too, where many sequences fill the card: a sequence's bits then depend on how many there are.
+    /// Whether they are used for decoding, too, over latents and where many sequences fill the card: a sequence's bits then depend on how
+    /// many there are.
     pub aiter_decode: bool,
     /// Whether weights that are handed over for it are laid out anew for products.
     pub preshuffle: bool,

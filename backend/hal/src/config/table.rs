@@ -133,8 +133,8 @@ pub const SETTINGS: &[Setting] = &[
     Setting {
         name: "ROCFIRE_AITER_DECODE",
         values: SWITCH,
-        about: "whether AITER's code objects are used for decoding, too, where many sequences fill the card; a sequence's bits then \
-                depend on how many there are",
+        about: "whether AITER's code objects are used for decoding, too, over latents and where many sequences fill the card; a \
+                sequence's bits then depend on how many there are",
         parse: |config, text| switch(text).map(|on| config.aiter_decode = on),
         show: |config| show_switch(config.aiter_decode),
     },

@@ -1,4 +1,4 @@
-//! When AITER's kernel computes [`paged_attention`](super::paged_attention), and how it is launched.
+//! When AITER's kernel computes [`paged_attention`](super::paged_attention), and how it is launched; over latents: `latents.rs`.
 //!
 //! What it computes: bf16, heads of 128, eight of queries for each of keys, one query of each sequence, pages of 16 in
 //! [`CacheLayout::PackedBoth`] by a table ([`against`] and [`Theirs::of`] have it to the last condition). No codes, logarithms of sums,
@@ -20,6 +20,8 @@ use bytemuck::{Pod, Zeroable};
 use rocfire_arch::{ArchInfo, Matrix};
 use rocfire_hal::profile::{Category, Work};
 use rocfire_hal::{Buffer, DType, Device, Function, Launch, Source, Stream, Tensor, View};
+
+use latents::Latents;
 
 use super::{Call, OP, PagedInputs, PagedParams, Queries, Way, is_whole, splits_most};
 use crate::Result;
@@ -43,6 +45,29 @@ const RANGE: i64 = 1 << 31;
 const SCALES: std::ops::RangeInclusive<f32> = 1e-6..=1e6;
 /// Threads of the workgroups before and after it.
 const THREADS: usize = 256;
+
+/// Launches the one for a call, if there is one that goes first; whether it did.
+///
+/// # Errors
+/// Those of compilation and launch.
+pub(super) fn launched(
+    stream: &Stream,
+    inputs: &PagedInputs<'_>,
+    params: &PagedParams,
+    call: &Call,
+    out: &View<'_>,
+    lse: Option<&View<'_>>,
+) -> Result<bool> {
+    let device = stream.device();
+    if inputs.cache.is_latent {
+        let Ok(theirs) = Latents::of(inputs, params, call, out, lse) else { return Ok(false) };
+        let Some(kernel) = theirs.kernel(&device) else { return Ok(false) };
+        return theirs.launch(stream, &kernel).map(|()| true);
+    }
+    let Ok(theirs) = Theirs::of(inputs, params, call, out) else { return Ok(false) };
+    let Some(kernel) = theirs.kernel(&device) else { return Ok(false) };
+    theirs.launch(stream, &kernel).map(|()| true)
+}
 
 /// A decoding that the kernel computes.
 pub(super) struct Theirs<'a> {
@@ -160,8 +185,6 @@ fn against(inputs: &PagedInputs<'_>, params: &PagedParams, call: &Call) -> Optio
     let PagedInputs { q, cache, pages, .. } = inputs;
     let [kv_heads, depth, value_depth] = cache.heads();
     let (sequences, device) = (pages.sequences(), q.buffer().device());
-    let plain =
-        params.softcap.is_none() && params.window.is_none() && inputs.slopes.is_none() && inputs.sinks.is_none();
     let units = device.info().compute_units as usize;
     let conditions = [
         (q.dtype() == DType::BF16 && cache.codes.is_none(), "not bf16, or codes"),
@@ -171,7 +194,7 @@ fn against(inputs: &PagedInputs<'_>, params: &PagedParams, call: &Call) -> Optio
         (cache.extents.block == PAGE && cache.extents.blocks > 0, "pages are not of 16 keys"),
         (matches!(pages, Pages::Table { .. }), "pages by lists or slots"),
         (matches!(inputs.queries, Queries::Each(1)), "not one query of each sequence"),
-        (plain && inputs.bias.is_none(), "scores have more to them than a scale"),
+        (is_plain(inputs, params), "scores have more to them than a scale"),
         (call.args.lse == 0, "logarithms of sums"),
         (SCALES.contains(&call.args.scale), "an uncommon scale"),
         (sequences <= GRID_YZ_MAX, "more sequences than a grid has"),
@@ -182,6 +205,12 @@ fn against(inputs: &PagedInputs<'_>, params: &PagedParams, call: &Call) -> Optio
         ),
     ];
     conditions.into_iter().find_map(|(holds, against)| (!holds).then_some(against))
+}
+
+/// Whether scores are products and a scale.
+fn is_plain(inputs: &PagedInputs<'_>, params: &PagedParams) -> bool {
+    let PagedInputs { slopes, sinks, bias, .. } = inputs;
+    params.softcap.is_none() && params.window.is_none() && [slopes, sinks, bias].iter().all(|more| more.is_none())
 }
 
 /// A stride of bytes, if so many of it end within 32 bits.
@@ -229,15 +258,7 @@ pub fn explain_paged(
         device.arch(),
         device.info().compute_units
     );
-    let theirs = match Theirs::of(inputs, params, &call, &out) {
-        Err(against) => format!("not for this: {against}"),
-        Ok(theirs) => match theirs.kernel(device) {
-            Some(kernel) => format!("{}, which goes first: each compute unit has a head of keys", kernel.name()),
-            None => {
-                format!("would go first, but {}", Attached::of(device).aiter(device).absence(device, Role::PagedDecode))
-            }
-        },
-    };
+    let theirs = theirs(device, inputs, params, &call, &out, lse.as_ref().map(|lse| lse.view()).as_ref());
     let way = match call.key.way {
         Way::Lanes => "by multiply-add",
         Way::Matrix | Way::Pairs { .. } => "on the matrix unit, each wave with keys of its own",
@@ -254,6 +275,35 @@ pub fn explain_paged(
     Ok(text)
 }
 
+/// What becomes of a call by AITER's kernels, and why.
+fn theirs(
+    device: &Device,
+    inputs: &PagedInputs<'_>,
+    params: &PagedParams,
+    call: &Call,
+    out: &View<'_>,
+    lse: Option<&View<'_>>,
+) -> String {
+    let (role, kernel, why) = if inputs.cache.is_latent {
+        match Latents::of(inputs, params, call, out, lse) {
+            Ok(theirs) => {
+                let why = format!("ROCFIRE_AITER_DECODE=1 asks for it, {} splits of a sequence", theirs.splits());
+                (theirs.role(), theirs.kernel(device), why)
+            }
+            Err(against) => return format!("not for this: {against}"),
+        }
+    } else {
+        match Theirs::of(inputs, params, call, out) {
+            Ok(theirs) => (Role::PagedDecode, theirs.kernel(device), "each compute unit has a head of keys".to_owned()),
+            Err(against) => return format!("not for this: {against}"),
+        }
+    };
+    match kernel {
+        Some(kernel) => format!("{}, which goes first: {why}", kernel.name()),
+        None => format!("would go first, but {}", Attached::of(device).aiter(device).absence(device, role)),
+    }
+}
+
 fn source(key: CacheKey) -> Source {
     Source::new(OP, concat!(include_str!("../../cache/cache.h"), include_str!("../paged_aiter.hip")), &key.defines())
 }
@@ -261,7 +311,8 @@ fn source(key: CacheKey) -> Source {
 /// Its row of the registry, of the architectures that there are kernels of AITER's for.
 pub(super) fn sources(info: &ArchInfo, dtype: DType) -> impl Iterator<Item = Source> {
     let is_there = matches!(info.matrix, Matrix::Mfma(generation) if generation >= 3) && dtype == DType::BF16;
-    is_there.then(|| source(CacheKey { dtype, format: None })).into_iter()
+    let both = || [source(CacheKey { dtype, format: None }), latents::sources()];
+    is_there.then(both).into_iter().flatten()
 }
 
 /// `PagedAroundArgs` of `paged_aiter.hip`.
@@ -279,6 +330,8 @@ struct AroundArgs {
     heads: u32,
 }
 const _: () = assert!(size_of::<AroundArgs>() == 248);
+
+mod latents;
 
 #[cfg(test)]
 mod tests;

@@ -1,7 +1,7 @@
 //! Decoding with keys and values in pages: attention with heads of their own (`pa`), and with latent ones (`mla`). What the former are
 //! given is what `paged_attention` of `rocfire-kernels` gives them.
 
-use rocfire_kernels::aiter::{PAGED_BLOCK, PagedDecode};
+use rocfire_kernels::aiter::{LATENT_BLOCK, LatentDecode, PAGED_BLOCK, PagedDecode};
 
 use super::number_after;
 use crate::bench::{Arguments, Bench, Unrun};
@@ -335,21 +335,28 @@ impl Latent {
         let split_starts: Vec<u32> = (0..=batch).map(|sequence| (sequence * self.splits) as u32).collect();
         let whole = bench.output(2 * rows * LATENT_VALUE)?;
         let widths = [self.queries_in, self.keys_in].map(|format| if format.is_some() { 1 } else { 2 });
-        let arguments = Arguments::new(304)
-            .pointers(&[(0, out), (16, sums), (32, bench.upload(&q)?), (48, bench.upload(&kv)?)])
-            .pointers(&[(64, bench.upload(&starts)?), (80, bench.upload(&order)?), (96, bench.upload(&last)?)])
-            .pointers(&[(208, bench.upload(&query_starts)?), (224, bench.upload(&split_starts)?), (240, whole)])
-            .pointers(&[(256, bench.upload(&[q_scale])?), (272, bench.upload(&[kv_scale])?)])
-            .float(112, scale as f32)
-            .words(&[
-                (128, self.heads * self.queries),
-                (144, self.splits),
-                (160, self.queries * self.heads * LATENT * widths[0]),
-            ])
-            .words(&[(176, self.page * LATENT * widths[1]), (192, self.page.ilog2() as usize), (288, self.splits)])
-            .cut(bench.argument_bytes());
+        let decode = LatentDecode {
+            parts: out,
+            lse: sums,
+            q: bench.upload(&q)?,
+            rows: bench.upload(&kv)?,
+            starts: bench.upload(&starts)?,
+            list: bench.upload(&order)?,
+            last: bench.upload(&last)?,
+            q_starts: bench.upload(&query_starts)?,
+            split_starts: bench.upload(&split_starts)?,
+            whole,
+            scales: [bench.upload(&[q_scale])?, bench.upload(&[kv_scale])?],
+            scale: scale as f32,
+            heads: (self.heads * self.queries) as u32,
+            splits: self.splits as u32,
+            q_row: (self.queries * self.heads * LATENT * widths[0]) as u32,
+            row: (self.page * LATENT * widths[1]) as u32,
+            page_shift: self.page.ilog2(),
+        };
+        let arguments = Arguments::of(&decode.args()).cut(bench.argument_bytes());
         let grid = [(self.queries * self.heads).div_ceil(self.rows), batch, self.splits];
-        bench.launch(grid, 256, &arguments)?;
+        bench.launch(grid, LATENT_BLOCK, &arguments)?;
         let (q_scale, kv_scale) = match self.queries_in {
             Some(_) => (f64::from(q_scale), f64::from(kv_scale)),
             None => (1.0, 1.0),
