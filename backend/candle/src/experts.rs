@@ -85,7 +85,12 @@ impl CodedMatrices {
     pub fn of(matrices: &Tensor, coding: MatrixCoding) -> Result<CodedMatrices> {
         let outputs = apply(&kernels::code_matrices(coding), &[matrices])?;
         let Ok([codes, scales]) = <[_; 2]>::try_from(outputs) else { unreachable!("two outputs were described") };
-        Ok(CodedMatrices { codes, scales, coding, layout: None })
+        Ok(CodedMatrices::from_codes(codes, scales, coding))
+    }
+
+    /// Codes as a checkpoint has them and their scales, both of [`MatrixCoding::shapes`].
+    pub fn from_codes(codes: Tensor, scales: Tensor, coding: MatrixCoding) -> CodedMatrices {
+        CodedMatrices { codes, scales, coding, layout: None }
     }
 
     /// The same, laid out once, when they are first multiplied by codes ([`expert_matmul_scaled`](crate::expert_matmul_scaled)), for
@@ -105,7 +110,7 @@ impl CodedMatrices {
         }
         let codes = one(&kernels::halve_to_fnuz(), &[&self.codes])?;
         let coding = MatrixCoding { format: Format::E4M3Fnuz, ..self.coding };
-        Ok(CodedMatrices { codes, scales: (&self.scales * 2.0)?, coding, layout: None })
+        Ok(CodedMatrices::from_codes(codes, (&self.scales * 2.0)?, coding))
     }
 }
 

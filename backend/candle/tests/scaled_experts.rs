@@ -253,7 +253,7 @@ fn experts_of_another_device_count_nothing() {
     let by = sort_by_expert(&ids, 8, Some((&map, 4)), None).unwrap();
     let half = |of: &CodedMatrices| {
         let part = |of: &Tensor| of.narrow(0, 4, 4).unwrap();
-        CodedMatrices { codes: part(&of.codes), scales: part(&of.scales), coding: of.coding, layout: None }
+        CodedMatrices::from_codes(part(&of.codes), part(&of.scales), of.coding)
     };
     let hidden = expert_matmul_scaled(&Coded::of(&x, coding).unwrap(), &half(&layer.gate_up), &by, F32).unwrap();
     let hidden = Coded::of_gate(&hidden, GateParams::new(Activation::Silu), coding).unwrap();

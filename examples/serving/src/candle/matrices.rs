@@ -63,7 +63,7 @@ impl Linear {
             return Ok(Linear::Floats(Tensor::cat(&floats, 1)?));
         }
         let (codes, scales) = (Tensor::cat(&codes, 1)?, Tensor::cat(&scales, 1)?);
-        Ok(Linear::Coded(CodedMatrices { codes, scales, coding: BLOCKS }))
+        Ok(Linear::Coded(CodedMatrices::from_codes(codes, scales, BLOCKS)))
     }
 
     /// `[rows, inputs]` to `[rows, outputs]`. Codes are numbers exactly, and no row's bits depend on how many rows there are.
@@ -146,11 +146,9 @@ fn coded_gated(source: &Source, name: &str, [count, width, hidden]: [usize; 3]) 
 /// `[count, inputs, outputs]` as it lies in a checkpoint.
 fn coded(source: &Source, name: &str, extents: [usize; 3]) -> Result<CodedMatrices> {
     let (blocks, [of_codes, of_scales]) = (source.weights.blocks(name, extents), BLOCKS.shapes(extents));
-    Ok(CodedMatrices {
-        codes: Tensor::from_vec(blocks.codes, &of_codes, &source.device)?,
-        scales: Tensor::from_vec(blocks.scales, &of_scales, &source.device)?,
-        coding: BLOCKS,
-    })
+    let codes = Tensor::from_vec(blocks.codes, &of_codes, &source.device)?;
+    let scales = Tensor::from_vec(blocks.scales, &of_scales, &source.device)?;
+    Ok(CodedMatrices::from_codes(codes, scales, BLOCKS))
 }
 
 /// The numbers of `[count, inputs, outputs]`: floats as they are, codes by Candle's own E4M3 on the CPU, times their scales.
