@@ -4,7 +4,7 @@
 //   dQ = scale · dS · K, dK = scale · dSᵀ · Q, dV = Pᵀ · dO
 //
 // Shapes : as attention; dO as O, dQ as Q, dK as K, dV as V; delta [batches, heads, q_rows], contiguous
-// Grid   : attention_delta (ceil(rows / 32), 1, 1), rows = batches * heads * q_rows
+// Grid   : attention_delta (ceil(q_rows / 32), heads, batches)
 //          attention_sinks (heads, 1, 1), behind it
 //          attention_backward_q (tiles of queries, heads, batches)
 //          attention_backward_kv (tiles of keys, heads / group, batches)
@@ -40,39 +40,41 @@ static_assert(sizeof(Problem) == 304, "as in problem.rs");
 #define RESIDENT_LDS_BYTES (ResidentTile<ATTENTION_D>::LDS_BYTES + (ATTENTION_PART == 3 ? 0 : ResidentTile<ATTENTION_DV>::LDS_BYTES))
 
 #if ATTENTION_PART == 0
-// Elements of one access; a lane takes four at a time.
-#define PART (VEC < 4 ? VEC : 4)
+// Elements that a lane takes at a time, in one access or two: even ones and odd ones have sums of their own.
+#define EACH (VEC < 4 ? 4 : VEC)
 extern "C" __global__ __launch_bounds__(256) void attention_delta(GradientArgs a) {
     const Problem& g = a.p;
+    const u32 head = group_y(), batch = group_z();
+    const In *out = a.out + batch * a.out_batch + head * a.out_head, *dout = a.dout + batch * a.dout_batch + head * a.dout_head;
+    Real* delta = a.delta + batch * a.delta_batch + head * a.delta_head;
     // Sixteen lanes have two rows, whose results lie side by side.
-    i64 first = (i64)group_x() * 32 + thread_x() / 16 * 2;
-    u32 lane = thread_x() % 16;
-    Real sum[2] = {(Real)0, (Real)0};
-    Real* to[2];
+    const int first = (int)(group_x() * 32 + thread_x() / 16 * 2), lane = (int)(thread_x() % 16);
+    Real sum[2];
 #pragma unroll
     for (int r = 0; r < 2; ++r) {
-        i64 row = first + r < a.rows ? first + r : a.rows - 1;
-        i64 line = row / g.q_rows, place = row - line * g.q_rows, batch = line / g.heads, head = line - batch * g.heads;
-        const In* out = a.out + batch * a.out_batch + head * a.out_head + place * a.out_row;
-        const In* dout = a.dout + batch * a.dout_batch + head * a.dout_head + place * a.dout_row;
-        to[r] = a.delta + batch * a.delta_batch + head * a.delta_head + place;
-        for (int d = (int)lane * 4; d < g.value_depth; d += 64) {
-            Vec<In, PART> x[4 / PART], y[4 / PART];
+        const i64 row = first + r < g.q_rows ? first + r : g.q_rows - 1;
+        const In *out_row = out + row * a.out_row, *dout_row = dout + row * a.dout_row;
+        Real even = (Real)0, odd = (Real)0;
+        for (int d = lane * EACH; d < g.value_depth; d += 16 * EACH) {
+            Vec<In, VEC> x[EACH / VEC], y[EACH / VEC];
 #pragma unroll
-            for (int part = 0; part < 4 / PART; ++part) {
-                x[part] = load<PART>(out + d + part * PART);
-                y[part] = load<PART>(dout + d + part * PART);
+            for (int part = 0; part < EACH / VEC; ++part) {
+                x[part] = load<VEC>(out_row + d + part * VEC);
+                y[part] = load<VEC>(dout_row + d + part * VEC);
             }
 #pragma unroll
-            for (int e = 0; e < 4; ++e)
-                sum[r] = rf::fma(cast<Real>(x[e / PART][e % PART]), cast<Real>(y[e / PART][e % PART]), sum[r]);
+            for (int e = 0; e < EACH; e += 2) {
+                even = rf::fma(cast<Real>(x[e / VEC][e % VEC]), cast<Real>(y[e / VEC][e % VEC]), even);
+                odd = rf::fma(cast<Real>(x[e / VEC][e % VEC + 1]), cast<Real>(y[e / VEC][e % VEC + 1]), odd);
+            }
         }
+        sum[r] = even + odd;
         sum[r] += dpp<RF_DPP_XOR1>(sum[r]);
         sum[r] += dpp<RF_DPP_XOR2>(sum[r]);
         sum[r] += dpp<RF_DPP_HALF_MIRROR>(sum[r]);
         sum[r] += dpp<RF_DPP_MIRROR>(sum[r]);
     }
-    if (lane < 2 && first + lane < a.rows) *(lane ? to[1] : to[0]) = lane ? sum[1] : sum[0];
+    if (lane < 2 && first + lane < g.q_rows) delta[first + lane] = lane ? sum[1] : sum[0];
 }
 #endif
 

@@ -162,14 +162,11 @@ impl Backward<'_> {
     fn run(&self) -> Result<()> {
         let p = self.prepared;
         let kv_heads = p.heads / p.group;
-        if p.heads > GRID_YZ_MAX {
-            return Err(shape(OP, "q", format!("at most {GRID_YZ_MAX} heads"), p.heads));
-        }
         let rows = self.out.shape()[..3].iter().product::<usize>();
         let device = self.stream.device();
         let delta = Tensor::empty(&device, &[rows.max(1)], sum_dtype(self.out.dtype()))?;
         if rows > 0 {
-            self.delta(&delta, rows)?;
+            self.delta(&delta)?;
         }
         if let Some((call, kernel)) = self.theirs(&device) {
             return call.launch(self.stream, &kernel, &delta);
@@ -204,23 +201,28 @@ impl Backward<'_> {
         Some((call, kernel))
     }
 
-    fn delta(&self, delta: &Tensor, rows: usize) -> Result<()> {
+    fn delta(&self, delta: &Tensor) -> Result<()> {
+        let &[batches, heads, rows] = self.out.shape().first_chunk().expect("a checked output has four axes");
+        if heads > GRID_YZ_MAX {
+            return Err(shape(OP, "q", format!("at most {GRID_YZ_MAX} heads"), heads));
+        }
         let source = sources(GradientKey::delta(self.out.dtype()));
-        let args = self.args(0, rows, delta);
-        let grid = [rows.div_ceil(DELTA_ROWS), 1, 1];
-        let name = (OP, "attention_delta");
-        let (block, args) = ([DELTA_BLOCK, 1, 1], bytemuck::bytes_of(&args));
-        let shape = [rows, self.prepared.value_depth];
-        let work = Work { category: Category::Attention, shape: &shape, ..Work::default() };
-        // SAFETY:
-        // - `GradientArgs` is the twin of the kernel's struct; `out` and `dout` are checked views of batches x heads x q_rows
-        //   rows, and `delta` has an element for each.
-        // - It writes `delta` only.
-        unsafe {
-            KernelLaunch::new(self.stream, &source, name, grid, block)
-                .with(0, work)
-                .run_bytes(args, &[delta.buffer()])?
-        };
+        let (name, block) = ((OP, "attention_delta"), [DELTA_BLOCK, 1, 1]);
+        for first in (0..batches).step_by(GRID_YZ_MAX) {
+            let args = self.args(first, 0, delta);
+            let grid = [rows.div_ceil(DELTA_ROWS), heads, GRID_YZ_MAX.min(batches - first)];
+            let shape = [grid[2] * heads * rows, self.prepared.value_depth];
+            let work = Work { category: Category::Attention, shape: &shape, ..Work::default() };
+            // SAFETY:
+            // - `GradientArgs` is the twin of the kernel's struct; `out` and `dout` are checked views of batches x heads x q_rows
+            //   rows, of which there are some, and `delta` has an element for each.
+            // - It writes `delta` only.
+            unsafe {
+                KernelLaunch::new(self.stream, &source, name, grid, block)
+                    .with(0, work)
+                    .run_bytes(bytemuck::bytes_of(&args), &[delta.buffer()])?
+            };
+        }
         Ok(())
     }
 
@@ -228,7 +230,7 @@ impl Backward<'_> {
         let rows = self.out.shape()[..3].iter().product::<usize>();
         let delta = Tensor::empty(&self.stream.device(), &[rows.max(1)], sum_dtype(self.out.dtype()))?;
         if rows > 0 {
-            self.delta(&delta, rows)?;
+            self.delta(&delta)?;
         }
         let key = GradientKey::delta(self.out.dtype());
         let args = GradientArgs { dsinks: dsinks.device_address(), ..self.args(0, rows, &delta) };
