@@ -203,13 +203,12 @@ impl Codes {
         if !device.config().preshuffle || !lays_out(device.arch().info()) || shape.contains(&0) {
             return Ok(plain);
         }
-        let (outer, row_bytes) = match *codes.shape() {
-            [_, row_bytes] => (None, row_bytes),
-            ref axes => (Some(shape[0]), axes[2]),
-        };
-        let tiles = [shape[1].div_ceil(ROWS), row_bytes.div_ceil(ROW_BYTES) * (ROW_BYTES / CHUNK), ROWS, CHUNK];
-        let tiles: Vec<usize> = outer.into_iter().chain(tiles).collect();
-        let to = Tensor::empty(&device, &tiles, DType::U8)?;
+        let [matrices, rows, _] = shape;
+        let row_bytes = codes.shape()[codes.layout().rank() - 1];
+        let chunks = row_bytes.div_ceil(ROW_BYTES) * (ROW_BYTES / CHUNK);
+        let tiles = [matrices, rows.div_ceil(ROWS), chunks, ROWS, CHUNK];
+        // One matrix that came without an axis of matrices has none here.
+        let to = Tensor::empty(&device, &tiles[3 - codes.layout().rank()..], DType::U8)?;
         lay(stream, false, codes, &to)?;
         Ok(Codes { memory: to, laid_out: true, ..plain })
     }
@@ -219,10 +218,8 @@ impl Codes {
             return Ok(self.memory.clone());
         }
         let [matrices, rows, k] = self.shape;
-        let one = [rows, k * self.format.bits() / 8];
-        let outer = (self.memory.layout().rank() == 5).then_some(matrices);
-        let in_rows: Vec<usize> = outer.into_iter().chain(one).collect();
-        let in_rows = Tensor::empty(&stream.device(), &in_rows, DType::U8)?;
+        let in_rows = [matrices, rows, k * self.format.bits() / 8];
+        let in_rows = Tensor::empty(&stream.device(), &in_rows[5 - self.memory.layout().rank()..], DType::U8)?;
         lay(stream, true, &in_rows, &self.memory)?;
         Ok(in_rows)
     }
