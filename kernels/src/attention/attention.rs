@@ -147,8 +147,13 @@ impl Forward<'_> {
         if grid[1] > GRID_YZ_MAX {
             return Err(shape(OP, "q", format!("at most {GRID_YZ_MAX} heads"), grid[1]));
         }
-        let key =
-            AttentionKey { dtype, depths, tile, extra: p.extra() || general_only(info, tile), split: slices.is_some() };
+        let key = AttentionKey {
+            dtype,
+            depths,
+            tile,
+            extra: p.extra() || general_only(info, tile, depths),
+            split: slices.is_some(),
+        };
         static SOURCES: Sources<AttentionKey> = Sources::new();
         let source = SOURCES.get(key, source);
         let lds_bytes = tile.lds_bytes(dtype, depths, &depths[..1]) as u32;

@@ -2,11 +2,11 @@
 //!
 //! The choice is by shape, element type and device alone. It changes no bit of a result: every gradient is summed in one order.
 
-use rocfire_arch::ArchInfo;
+use rocfire_arch::{ArchInfo, Matrix};
 use rocfire_hal::DType;
 
 use super::attention_backward::{GradientKey, Part};
-use super::tile::{Tile, general_only};
+use super::tile::Tile;
 
 /// Head sizes of keys and values together up to which a workgroup has registers for both gradients: of a wave of 32 lanes, of
 /// one of 64. Beside resident operands of the matrix unit the first holds for all, but for [`Tile::for_both`].
@@ -38,7 +38,7 @@ pub(super) fn decide(info: &ArchInfo, matrix: bool, gradients: &Gradients) -> De
     let of_rows = |rows: usize, part: Part| {
         let tile = Tile::choose_backward(info, matrix, dtype, depths, rows);
         let tile = if extra { tile.general() } else { tile };
-        GradientKey { dtype, depths, tile, extra: extra || general_only(info, tile), part }
+        GradientKey { dtype, depths, tile, extra, part }
     };
     let queries = of_rows(rows[0], Part::Queries);
     let both = of_rows(rows[1], Part::Both);
@@ -56,7 +56,9 @@ pub(super) fn of_both(info: &ArchInfo, key: GradientKey) -> Option<GradientKey> 
     // Where copies go past the registers, and operands wait in LDS, sums of two head sizes of 128 leave enough.
     let keeps = tile.size > 0 && tile.stages == 0 && tile.resident_words > 0;
     let roomy = (info.wave_size == 64 && !keeps) || tile.stages > 0;
-    if tile.size > 0 && depths <= BOTH_MAX[usize::from(roomy)] {
+    // What extras want besides leaves the first WMMA, whose operands are doubled, half of that.
+    let most = BOTH_MAX[usize::from(roomy)] / if key.extra && info.matrix == Matrix::Wmma11 { 2 } else { 1 };
+    if tile.size > 0 && depths <= most {
         return Some(key);
     }
     let plain = (!key.extra).then(|| tile.for_both(info, key.dtype, key.depths)).flatten();

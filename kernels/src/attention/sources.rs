@@ -29,7 +29,7 @@ fn forward(arch: Arch, dtype: DType) -> impl Iterator<Item = Source> {
         [0, 1].map(|turn| {
             let rows = if (number + turn) % 2 == 0 { 512 } else { 16 };
             let tile = Tile::choose(arch.info(), true, dtype, depths, rows);
-            let extra = (number / 3 + turn) % 2 == 0 || general_only(arch.info(), tile);
+            let extra = (number / 3 + turn) % 2 == 0 || general_only(arch.info(), tile, depths);
             let tile = if extra { tile.general() } else { tile };
             source(AttentionKey { dtype, depths, tile, extra, split: turn == 1 })
         })
@@ -51,10 +51,13 @@ fn backward(arch: Arch, dtype: DType) -> impl Iterator<Item = Source> {
         (wide, Part::Queries),
         (wide, Part::Values),
         (wide, Part::Keys),
+        ([64, 64], Part::Values),
+        ([64, 64], Part::Both),
+        ([64, 64], Part::Keys),
     ];
     parts.into_iter().enumerate().filter_map(move |(number, (depths, part))| {
         let tile = Tile::choose_backward(arch.info(), true, dtype, depths, 512);
-        let extra = number % 2 == 0 || general_only(arch.info(), tile);
+        let extra = number % 2 == 0;
         let tile = if extra { tile.general() } else { tile };
         let tile = if part == Part::Queries { tile } else { tile.for_keys() };
         let key = GradientKey { dtype, depths, tile, extra, part };

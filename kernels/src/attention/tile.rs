@@ -36,6 +36,8 @@ pub(crate) struct Tile {
 const LDS_MAX_BYTES: usize = 48 << 10;
 /// Padded depths together up to which half of the waves of 32 have registers for what is on the way to LDS.
 const HALVED_DEPTHS_MAX: usize = 320;
+/// Padded depths together up to which a head is narrow.
+const NARROW_DEPTHS_MAX: usize = 128;
 /// What a wave of 64 alone has registers for on the way to LDS.
 const LONE_WAVE_BYTES: usize = 40 << 10;
 /// Registers of a wave of 64 for all resident operands of a gradient: beside its sums these leave an occupancy of two waves.
@@ -72,7 +74,7 @@ impl Tile {
     fn of_rows(info: &ArchInfo, matrix: bool, dtype: DType, depths: [usize; 2], rows: usize, exchanged: usize) -> Tile {
         let size = if matrix { side(info, dtype) } else { 0 };
         let fits = |streamed: usize, most| rows_bytes(streamed, &depths, dtype) <= most;
-        let wide = depths.iter().sum::<usize>() > 128;
+        let wide = depths.iter().sum::<usize>() > NARROW_DEPTHS_MAX;
         let few = rows <= usize::from(size);
         match (size, info.matrix) {
             (32, _) => {
@@ -105,8 +107,10 @@ impl Tile {
                 return if wide {
                     Tile { size, waves: 8, tiles: 1, streamed: 16, lanes: 0, resident_words: 32, ..Tile::SMALLEST }
                 } else {
-                    // One wave alone moves a tile with a quarter of the lanes: it takes a quarter of the rows.
-                    let (waves, streamed) = if few { (1, 16) } else { (4, 64) };
+                    // One wave alone moves a tile with a quarter of the lanes: it takes a quarter of the rows. The first WMMA, whose
+                    // operands are doubled, has registers for half of the rows that others have.
+                    let many = if info.matrix == Matrix::Wmma11 { 32 } else { 64 };
+                    let (waves, streamed) = if few { (1, 16) } else { (4, many) };
                     Tile { size, waves, tiles: 1, streamed, lanes: 0, resident_words: 64, ..Tile::SMALLEST }
                 };
             }
@@ -139,7 +143,7 @@ impl Tile {
     /// The tiles of a gradient: it keeps two resident operands, and two tiles of values.
     pub fn choose_backward(info: &ArchInfo, matrix: bool, dtype: DType, depths: [usize; 2], rows: usize) -> Tile {
         let tile = Tile::of_rows(info, matrix, dtype, depths, rows, 2);
-        let narrow = depths.iter().sum::<usize>() <= 128;
+        let narrow = depths.iter().sum::<usize>() <= NARROW_DEPTHS_MAX;
         match tile.size {
             0 => Tile { tiles: 1, ..tile },
             16 if tile.stages > 0 => {
@@ -209,9 +213,14 @@ impl Tile {
         fitting.map_or(self, |tile| Tile { resident_lds: true, ..tile })
     }
 
-    /// The same for the gradients of keys and values, whose sums leave no registers for operands.
+    /// The same for the gradients of keys and values, whose sums leave no registers for operands, nor waves of 32 lanes for more rows on
+    /// their way than a product has.
     pub fn for_keys(self) -> Tile {
-        if self.stages > 0 { Tile { resident_words: 0, ..self } } else { self }
+        match self.size {
+            _ if self.stages > 0 => Tile { resident_words: 0, ..self },
+            16 => Tile { streamed: 16, ..self },
+            _ => self,
+        }
     }
 
     /// The same where scores are not plain products: what is done to them wants registers.
@@ -262,11 +271,11 @@ impl Tile {
     }
 }
 
-/// Whether the general variant (`ATTENTION_EXTRA`) is the only one. The loop of the plain one is a single block of
-/// instructions, in which the compiler reads so far ahead that a wave of the first WMMA, whose operands are doubled, has no
-/// registers left; the general one's branches stop it.
-pub(crate) fn general_only(info: &ArchInfo, tile: Tile) -> bool {
-    tile.size > 0 && info.matrix == Matrix::Wmma11
+/// Whether the forward has the general variant (`ATTENTION_EXTRA`) alone for these padded head sizes. The loop of the plain one is a
+/// single block of instructions, in which the compiler reads so far ahead that for large heads a wave of the first WMMA, whose operands
+/// are doubled, has no registers left; the general one's branches stop it.
+pub(crate) fn general_only(info: &ArchInfo, tile: Tile, depths: [usize; 2]) -> bool {
+    tile.size > 0 && info.matrix == Matrix::Wmma11 && depths.iter().sum::<usize>() > NARROW_DEPTHS_MAX
 }
 
 /// Whether tiles of a type have stages in LDS, where copies go past the registers: `ATTENTION_STAGES`.

@@ -90,9 +90,11 @@ const SUBJECTS: &[Subject] = &[
     always("w4a16 bf16 1x14336x4096", |d| codes::packed(d, [1, 14336, 4096])),
     sampled("w4a16 bf16 16x14336x4096", |d| codes::packed(d, [16, 14336, 4096])),
     sampled("w4a16 bf16 64x14336x4096", |d| codes::packed(d, [64, 14336, 4096])),
-    sampled("attention bf16 H4 S1024 D128", |d| attend(d, 1024, false)),
-    sampled("attention bf16 H4 S1024 D128 causal", |d| attend(d, 1024, true)),
-    sampled("attention gradients bf16 H4 S512 D128", attend_back),
+    sampled("attention bf16 H4 S1024 D128", |d| attend(d, [1024, 128], false)),
+    sampled("attention bf16 H4 S1024 D128 causal", |d| attend(d, [1024, 128], true)),
+    sampled("attention gradients bf16 H4 S512 D128", |d| attend_back(d, 128)),
+    sampled("attention bf16 H4 S1024 D64", |d| attend(d, [1024, 64], false)),
+    sampled("attention gradients bf16 H4 S512 D64", |d| attend_back(d, 64)),
     sampled("attention f32 H32 S1024 D64", attend_f32),
     always("paged decode bf16 4x2048 H32/8 D128", |d| decode(d, None)),
     sampled("paged decode fp8 4x2048 H32/8 D128", |d| decode(d, Some(fp8(d)))),
@@ -230,6 +232,13 @@ const KNOWN: &[Known] = &[
         "1.2% with lanes in order, as is published for stores; taken out of order, stores of two rows that lie four banks apart meet",
     ),
     (
+        "attention_backward",
+        "attention gradients bf16 H4 S512 D64",
+        "gfx9",
+        Limit::Conflicts,
+        "none with lanes in order, as is published for stores; taken out of order, lanes of rows of 64 channels meet, which those of 128 do not",
+    ),
+    (
         "sample_rows",
         "sample top-k top-p",
         "",
@@ -335,8 +344,8 @@ fn inputs<'a>(q: &'a Tensor, k: &'a Tensor, v: &'a Tensor) -> AttentionInputs<'a
 }
 
 /// Four heads of those that fill a card: every head is the same work, and every round of keys.
-fn attend(device: &Device, rows: usize, causal: bool) -> Outcome {
-    let shape = [1, 4, rows, 128];
+fn attend(device: &Device, [rows, depth]: [usize; 2], causal: bool) -> Outcome {
+    let shape = [1, 4, rows, depth];
     let [q, k, v, mut out] = [(); 4].map(|()| zeros(device, &shape, DType::BF16));
     let (q, k, v) = (q?, k?, v?);
     let mut params = AttentionParams::default();
@@ -350,8 +359,8 @@ fn attend(device: &Device, rows: usize, causal: bool) -> Outcome {
     )?)
 }
 
-fn attend_back(device: &Device) -> Outcome {
-    let shape = [1, 4, 512, 128];
+fn attend_back(device: &Device, depth: usize) -> Outcome {
+    let shape = [1, 4, 512, depth];
     let made = |_| zeros(device, &shape, DType::BF16);
     let all: Vec<Tensor> = (0..5).map(made).collect::<Result<_, _>>()?;
     let mut gradients: Vec<Tensor> = (0..3).map(made).collect::<Result<_, _>>()?;
