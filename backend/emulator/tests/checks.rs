@@ -193,6 +193,11 @@ fn what_nobody_wrote_may_be_read_where_it_does_not_matter() {
     assert_eq!(bench.download::<u32>(out, 64)[63], 63 | 63 << 24);
     bench.gpu.write(bytes, bytemuck::cast_slice(&[5u32; 40])).unwrap();
     bench.run("select_first", 1, 64, &Args::new().with(out).with(bytes).with(40i32));
+    bench.run("move_pair", 1, 64, &Args::new().with(out).with(bytes).with(0i32));
+    assert_eq!(bench.download::<u32>(out, 64)[63], 63);
+    let moved =
+        fault(bench.try_run("move_pair", [1, 1, 1], [64, 1, 1], 0, &Args::new().with(out).with(bytes).with(1i32)));
+    says(&moved, &["a value stored to device memory depends on device memory that nobody wrote", "lanes 40-63"]);
     // A copy on the device copies what is known of the bytes.
     let copy = bench.gpu.allocate(256).unwrap();
     bench.gpu.copy(copy, bytes, 256).unwrap();

@@ -103,6 +103,17 @@ KERNEL void select_first(u32* out, const u32* in, int n) {
     out[t] = t < n ? value : 0;
 }
 
+#if defined(__gfx942__)
+// A register moved out of a pair, beside one of memory.
+KERNEL void move_pair(u32* out, const u32* in, int second) {
+    typedef u32 Two __attribute__((ext_vector_type(2)));
+    int t = thread_x();
+    Two pair = {(u32)t, in[t]}, moved;
+    asm volatile("v_pk_mov_b32 %0, %1, %1 op_sel:[0,1]" : "=v"(moved) : "v"(pair));
+    out[t] = second ? moved.y : moved.x;
+}
+#endif
+
 KERNEL void half_of_lds(u32* out) {
     __shared__ u32 room[128];
     int t = thread_x();

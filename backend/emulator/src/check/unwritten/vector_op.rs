@@ -306,6 +306,10 @@ impl Unwritten {
     fn packed_result(&self, inst: &Inst, source: impl Fn(usize, u16) -> Bits, wide: bool) -> [u32; 2] {
         let Modifiers { op_sel, op_sel_hi, .. } = inst.mods;
         let pick = |mask: u8, i: usize| mask >> i & 1;
+        if inst.op == Op::VPkMovB32 {
+            // Of each source one register is moved: the first one's to the first, the second one's to the second.
+            return [0, 1].map(|half| source(half, u16::from(pick(op_sel, half))).undefined);
+        }
         let sources = inst.src.iter().take(3).enumerate().filter(|(_, operand)| operand.is_some());
         let mut halves = [false; 2];
         for (i, operand) in sources {
