@@ -33,7 +33,8 @@ use crate::hadamard::hadamard as launch_hadamard;
 use crate::loss::{CrossEntropy, cross_entropy as launch_cross_entropy, cross_entropy_backward};
 use crate::norm::{self, GroupNormGradients, GroupNormParams, NormGradients, NormKind, NormParams, norm_backward};
 use crate::quant::{
-    self, CodedRows, CodedWeight, EndActivation, EndCodes, Format, Granularity, PreshuffledRows, RowCodes, ScaledEnd,
+    self, CodedRows, CodedWeight, EndActivation, EndCodes, Format, Granularity, Preshuffled, PreshuffledRows, RowCodes,
+    ScaledEnd,
 };
 use crate::rope::{self, RopeAngles, RopeParams, RopePositions, RopeStyle, RopeTensor};
 use crate::{Error, Result, softmax};
@@ -44,8 +45,8 @@ pub use coded_experts::{MatrixCoding, code_matrices, expert_matmul_coded, groupe
 pub use delta::{DeltaForm, delta_rule};
 pub use experts::{GroupedEpilogue, combine, expert_matmul, grouped_matmul};
 pub use gguf_experts::{expert_matmul_gguf, grouped_matmul_gguf, listed_matmul_gguf};
+use laid_out::Kept;
 pub use laid_out::MatrixLayout;
-use laid_out::WeightLayout;
 pub use mla::{absorb, expand, expand_coded};
 pub use scaled_experts::{expert_matmul_scaled, grouped_matmul_scaled};
 pub use sequences::{CausalConvForm, ScanForm, WindowForm, causal_conv, selective_scan};
@@ -592,11 +593,11 @@ impl ProductForm {
 /// Codes and scales of `a`, codes and scales of `b`, as [`coded`] gives them, `[M, K]` and `[N, K]`; where the form has
 /// them, a bias `[N]` and the scale of the result's codes, f32 `[1, 1]`. The output is `[M, N]`.
 pub fn product(a: Coding, b: Coding, to: DType, form: ProductForm) -> Operator {
-    product_by(WeightLayout::default(), a, b, to, form)
+    product_by(Arc::default(), a, b, to, form)
 }
 
 /// With the layout that others share.
-fn product_by(layout: WeightLayout, a: Coding, b: Coding, to: DType, form: ProductForm) -> Operator {
+fn product_by(layout: Arc<Kept<Preshuffled>>, a: Coding, b: Coding, to: DType, form: ProductForm) -> Operator {
     let mut names = vec!["a.codes", "a.scales", "b.codes", "b.scales"];
     names.extend(form.has_bias.then_some("bias"));
     names.extend(form.codes.map(|_| "scale"));
@@ -616,7 +617,9 @@ fn product_by(layout: WeightLayout, a: Coding, b: Coding, to: DType, form: Produ
             return multiply(stream, &a, &CodedWeight::Rows(b), end, c);
         }
         let CodedRows { format, scales, kind, block, .. } = b;
-        layout.with((stream, format), &inputs[2], |weight| {
+        let codes = &inputs[2];
+        let lay_out = || Preshuffled::new(stream, format, codes);
+        layout.with(codes, lay_out, |weight| {
             let b = CodedWeight::LaidOut(PreshuffledRows { weight, scales, kind, block });
             multiply(stream, &a, &b, end, c)
         })
@@ -629,7 +632,7 @@ pub struct CodedProduct {
     sides: [Coding; 2],
     to: DType,
     form: ProductForm,
-    layout: WeightLayout,
+    layout: Arc<Kept<Preshuffled>>,
     plain: Operator,
     recoded: Option<(Format, Operator)>,
 }
@@ -637,8 +640,8 @@ pub struct CodedProduct {
 impl CodedProduct {
     /// Of activations and a weight, into f32, f16 or bf16.
     pub fn new(activations: Coding, weight: Coding, to: DType, form: ProductForm) -> CodedProduct {
-        let layout = WeightLayout::default();
-        let plain = product_by(layout.clone(), activations, weight, to, form);
+        let layout = Arc::default();
+        let plain = product_by(Arc::clone(&layout), activations, weight, to, form);
         CodedProduct { sides: [activations, weight], to, form, layout, plain, recoded: None }
     }
 
@@ -658,7 +661,7 @@ impl CodedProduct {
 
     fn operator(&self, codes: Option<Format>) -> Operator {
         let [activations, weight] = self.sides;
-        product_by(self.layout.clone(), activations, weight, self.to, ProductForm { codes, ..self.form })
+        product_by(Arc::clone(&self.layout), activations, weight, self.to, ProductForm { codes, ..self.form })
     }
 
     /// What gives floats.

@@ -5,44 +5,20 @@
 mod tier;
 
 use std::collections::BTreeSet;
-use std::path::Path;
 
-use rocfire_hal::{Checks, Config, DType, Device, Error, Layout, Tensor};
+use rocfire_hal::{Checks, Config, DType, Device, Layout, Tensor};
 use rocfire_kernels::attention::{PagedInputs, PagedParams, paged_attention};
 use rocfire_kernels::cache::{Cache, Pages};
-use rocfire_tests::{Distance, case, most_nmse};
 
+use tier::paged::{CARDS, Tables, assert_alike, assert_told, config, device, theirs, wide};
 use tier::{floats, is_theirs, package, tensor};
-
-const CARDS: [&str; 2] = ["gfx942", "gfx950"];
-
-fn config() -> Config {
-    Config::from_env().unwrap().with_aiter(true).with_aiter_decode(true)
-}
-
-/// A card that takes them for decoding, too.
-fn device(card: &str, folder: &Path) -> Device {
-    tier::device(card, folder, config())
-}
 
 /// Every case of latents in bf16 is right; theirs is that of 16 heads and one query of each sequence.
 #[test]
 fn decoding_is_right_and_theirs_where_it_applies() {
     let Some(folder) = package("decoding_is_right_and_theirs_where_it_applies") else { return };
     for card in CARDS {
-        let device = device(card, &folder);
-        let mut theirs = BTreeSet::new();
-        let is_of_latents = |case: &&case::Case| case.operator == "paged_attention" && case.size.contains("latent");
-        for case in case::all().iter().filter(is_of_latents).filter(|case| case.dtype == DType::BF16) {
-            let taken = is_theirs(&device, || {
-                if let Err(error) = case.check(&device) {
-                    panic!("{} on {card}: {error}", case.name());
-                }
-            });
-            if taken {
-                theirs.insert(case.size.clone());
-            }
-        }
+        let theirs = theirs(&device(card, &folder), card, |case| case.size.contains("latent"));
         let expected = ["[(1, 21), (1, 0), (1, 64)] 16/1 87x1x1x576/512 Nhd by lists latent".to_owned()];
         assert_eq!(theirs, BTreeSet::from(expected), "{card}");
     }
@@ -65,26 +41,14 @@ struct Batch {
     rows: Tensor,
     /// What the rows hold, in order of slots.
     values: Vec<f32>,
-    tables: Vec<Vec<usize>>,
+    tables: Tables,
 }
 
 impl Batch {
     /// `unseen`: what is on page 0 and behind the last key of each sequence.
     fn new(device: Device, heads: usize, block: usize, unseen: f32) -> Batch {
-        let counts = LENS.map(|len| len.div_ceil(block));
-        let pages = 1 + counts.iter().sum::<usize>();
-        let mut next = pages;
-        let tables: Vec<Vec<usize>> = counts
-            .iter()
-            .map(|&count| {
-                next -= count;
-                (next..next + count).rev().collect()
-            })
-            .collect();
-        let mut seen = vec![0; pages];
-        for (table, len) in tables.iter().zip(LENS) {
-            table.iter().enumerate().for_each(|(n, &page)| seen[page] = (len - n * block).min(block));
-        }
+        let tables = Tables::new(&LENS, block);
+        let (pages, seen) = (tables.seen.len(), &tables.seen);
         let value = |at: usize| ((at * 37 + at / 576 * 5 + 11) % 101) as f32 / 64.0 - 0.75;
         let apart = block > 1;
         let stride = if apart { block + 1 } else { block };
@@ -100,10 +64,6 @@ impl Batch {
         Batch { device, heads, block, apart, rows, values, tables }
     }
 
-    fn integers(&self, shape: &[usize], values: &[i32]) -> Tensor {
-        Tensor::from_bytes(&self.device, shape, DType::I32, bytemuck::cast_slice(values)).unwrap()
-    }
-
     fn query(&self, sequence: usize, at: usize) -> f32 {
         half::bf16::from_f32(((sequence * self.heads * DEPTH + at) * 29 % 97) as f32 / 32.0 - 1.5).to_f32()
     }
@@ -111,18 +71,8 @@ impl Batch {
     /// Results and logarithms of these sequences, each with its length and pages.
     fn run(&self, sequences: &[usize], change: impl Fn(usize, &mut i32, &mut Vec<i32>)) -> [Tensor; 2] {
         let (width, row) = (KEYS_MOST.div_ceil(self.block) + 1, self.heads * DEPTH);
-        let (mut lens, mut table) = (Vec::new(), Vec::new());
-        for &sequence in sequences {
-            let (mut len, mut pages) =
-                (LENS[sequence] as i32, self.tables[sequence].iter().map(|&page| page as i32).collect());
-            change(sequence, &mut len, &mut pages);
-            // Nothing behind the last page is looked at.
-            pages.resize(width, -5);
-            lens.push(len);
-            table.extend(pages);
-        }
+        let [lens, table] = self.tables.given(&self.device, &LENS, sequences, width, change);
         let count = sequences.len();
-        let (lens, table) = (self.integers(&[count], &lens), self.integers(&[count, width], &table));
         let q = tensor(&self.device, &[count, self.heads, DEPTH], |at| self.query(sequences[at / row], at % row));
         let mut out = tensor(&self.device, &[count, self.heads, V_DEPTH], |_| 7.0);
         let mut lse = Tensor::empty(&self.device, &[count, self.heads], DType::F32).unwrap();
@@ -153,7 +103,7 @@ impl Batch {
         for head in 0..self.heads {
             let rows: Vec<&[f32]> = (0..LENS[sequence])
                 .map(|key| {
-                    let slot = self.tables[sequence][key / self.block] * self.block + key % self.block;
+                    let slot = self.tables.of[sequence][key / self.block] * self.block + key % self.block;
                     &self.values[slot * DEPTH..][..DEPTH]
                 })
                 .collect();
@@ -172,16 +122,6 @@ impl Batch {
         }
         [out, logarithms]
     }
-}
-
-fn wide(values: &[f32]) -> Vec<f64> {
-    values.iter().map(|&value| f64::from(value)).collect()
-}
-
-/// Whether results differ by no more than roundings do.
-fn assert_alike(got: &[f32], want: &[f64], what: &str) {
-    let distance = Distance::between(&wide(got), want);
-    assert!(distance.unlike == 0 && distance.nmse <= most_nmse(DType::BF16, DEPTH), "{what}: {distance:?}");
 }
 
 fn assert_logarithms(got: &[f32], want: &[f64], what: &str) {
@@ -204,7 +144,7 @@ fn decoding_is_what_sums_in_f64_are() {
             for (sequence, (out, lse)) in out.chunks(heads * V_DEPTH).zip(lse.chunks(heads)).enumerate() {
                 let what = format!("{card}, {heads} heads, pages of {block}: {} keys", LENS[sequence]);
                 let [want, logarithms] = batch.reference(sequence);
-                assert_alike(out, &want, &what);
+                assert_alike(out, &want, DEPTH, &what);
                 assert_logarithms(lse, &logarithms, &what);
             }
         }
@@ -271,7 +211,7 @@ fn numbers_that_no_query_sees_spoil_nothing() {
             let (found, is_theirs) = Batch::new(device(card, &folder), heads, 16, unseen).all();
             assert!(is_theirs, "{card}");
             let what = format!("{card}, {heads} heads, {unseen} behind the keys");
-            assert_alike(&found[0], &wide(&clean[0]), &what);
+            assert_alike(&found[0], &wide(&clean[0]), DEPTH, &what);
             assert_logarithms(&found[1], &wide(&clean[1]), &what);
             if unseen.is_finite() {
                 assert_eq!(found, clean, "{what}");
@@ -304,7 +244,7 @@ fn lengths_and_pages_are_held_to_what_is_there() {
         assert!(is_theirs && !is_not, "{card}");
         let row = heads * V_DEPTH;
         for (sequence, (got, want)) in theirs.chunks(row).zip(ours.chunks(row)).enumerate() {
-            assert_alike(got, &wide(want), &format!("{card}: sequence {sequence}"));
+            assert_alike(got, &wide(want), DEPTH, &format!("{card}: sequence {sequence}"));
         }
         assert_logarithms(&lse, &wide(&of_ours), card);
         let told = Batch::new(device(card, &folder), heads, 16, 0.5).run(&sequences, |sequence, _, pages| {
@@ -312,12 +252,7 @@ fn lengths_and_pages_are_held_to_what_is_there() {
                 pages[32] = 100_000;
             }
         });
-        match told[0].to_bytes() {
-            Err(Error::Index(fault)) => {
-                assert_eq!((&fault.op[..], fault.index), ("paged_attention", 100_000), "{card}")
-            }
-            other => panic!("{card}: expected a report of a page, got {other:?}"),
-        }
+        assert_told(&told[0], 100_000, card);
     }
 }
 

@@ -5,41 +5,21 @@
 mod tier;
 
 use std::collections::BTreeSet;
-use std::path::Path;
 
-use rocfire_hal::{Checks, Config, DType, Device, Error, Tensor};
+use rocfire_hal::{Checks, Config, DType, Device, Tensor};
 use rocfire_kernels::attention::{PagedInputs, PagedParams, paged_attention};
 use rocfire_kernels::cache::{Cache, CacheLayout, Pages};
-use rocfire_tests::{Distance, case, most_nmse};
 
+use tier::paged::{CARDS, Tables, assert_alike, assert_told, config, device, theirs, wide};
 use tier::{floats, is_theirs, package, tensor};
-
-const CARDS: [&str; 2] = ["gfx942", "gfx950"];
-
-/// A card that takes them for decoding, too.
-fn device(card: &str, folder: &Path) -> Device {
-    tier::device(card, folder, Config::from_env().unwrap().with_aiter(true).with_aiter_decode(true))
-}
 
 /// Every case of bf16 is right; theirs is the one of which each compute unit has a head of keys.
 #[test]
 fn decoding_is_right_and_theirs_where_it_applies() {
     let Some(folder) = package("decoding_is_right_and_theirs_where_it_applies") else { return };
     for card in CARDS {
-        let device = device(card, &folder);
-        let mut theirs = BTreeSet::new();
         // Those of latents are `aiter_latents.rs`'s.
-        let is_of_heads = |case: &&case::Case| case.operator == "paged_attention" && !case.size.contains("latent");
-        for case in case::all().iter().filter(is_of_heads).filter(|case| case.dtype == DType::BF16) {
-            let taken = is_theirs(&device, || {
-                if let Err(error) = case.check(&device) {
-                    panic!("{} on {card}: {error}", case.name());
-                }
-            });
-            if taken {
-                theirs.insert(case.size.clone());
-            }
-        }
+        let theirs = theirs(&device(card, &folder), card, |case| !case.size.contains("latent"));
         let expected = ["38 of at most 770 keys 64/8 149x16x8x128 PackedBoth without logarithms".to_owned()];
         assert_eq!(theirs, BTreeSet::from(expected), "{card}");
     }
@@ -67,28 +47,14 @@ struct Batch {
     device: Device,
     k: Tensor,
     v: Tensor,
-    /// Pages of each sequence.
-    tables: Vec<Vec<usize>>,
+    tables: Tables,
 }
 
 impl Batch {
     /// `unseen`: what is on page 0 and behind the last key of each sequence.
     fn new(device: Device, unseen: f32) -> Batch {
-        let counts = LENS.map(|len| len.div_ceil(PAGE));
-        let pages = 1 + counts.iter().sum::<usize>();
-        let mut next = pages;
-        let tables: Vec<Vec<usize>> = counts
-            .iter()
-            .map(|&count| {
-                next -= count;
-                (next..next + count).rev().collect()
-            })
-            .collect();
-        // How many keys of a page are somebody's.
-        let mut seen = vec![0; pages];
-        for (table, len) in tables.iter().zip(LENS) {
-            table.iter().enumerate().for_each(|(n, &page)| seen[page] = (len - n * PAGE).min(PAGE));
-        }
+        let tables = Tables::new(&LENS, PAGE);
+        let (pages, seen) = (tables.seen.len(), &tables.seen);
         let [k_shape, v_shape] = CacheLayout::PackedBoth.shapes([pages, PAGE, KV_HEADS, DEPTH], DType::BF16);
         let value = |at: usize| ((at * 37 + at / 128 * 5 + 11) % 101) as f32 / 64.0 - 0.75;
         let of_page = PAGE * KV_HEADS * DEPTH;
@@ -99,25 +65,10 @@ impl Batch {
         Batch { device, k, v, tables }
     }
 
-    fn integers(&self, shape: &[usize], values: &[i32]) -> Tensor {
-        Tensor::from_bytes(&self.device, shape, DType::I32, bytemuck::cast_slice(values)).unwrap()
-    }
-
     /// Results of these sequences, each with its length and pages.
     fn run(&self, sequences: &[usize], change: impl Fn(usize, &mut i32, &mut Vec<i32>)) -> Tensor {
-        let width = 40;
-        let (mut lens, mut table) = (Vec::new(), Vec::new());
-        for &sequence in sequences {
-            let (mut len, mut row) =
-                (LENS[sequence] as i32, self.tables[sequence].iter().map(|&page| page as i32).collect());
-            change(sequence, &mut len, &mut row);
-            // Nothing behind the last page is looked at.
-            row.resize(width, -5);
-            lens.push(len);
-            table.extend(row);
-        }
+        let [lens, table] = self.tables.given(&self.device, &LENS, sequences, 40, change);
         let count = sequences.len();
-        let (lens, table) = (self.integers(&[count], &lens), self.integers(&[count, width], &table));
         let of = |at: usize| (sequences[at / ROW] * ROW + at % ROW) * 29 % 97;
         let q = tensor(&self.device, &[count, KV_HEADS * GROUP, DEPTH], |at| of(at) as f32 / 32.0 - 1.5);
         let mut out = tensor(&self.device, &[count, KV_HEADS * GROUP, DEPTH], |_| 7.0);
@@ -138,13 +89,6 @@ impl Batch {
     fn all(&self) -> (Tensor, bool) {
         self.decode(&Vec::from_iter(0..LENS.len()), |_, _, _| ())
     }
-}
-
-/// Whether results differ by no more than roundings do.
-fn assert_alike(got: &[f32], want: &[f32], what: &str) {
-    let wide = |values: &[f32]| values.iter().map(|&value| f64::from(value)).collect::<Vec<_>>();
-    let distance = Distance::between(&wide(got), &wide(want));
-    assert!(distance.unlike == 0 && distance.nmse <= most_nmse(DType::BF16, DEPTH), "{what}: {distance:?}");
 }
 
 #[test]
@@ -193,7 +137,7 @@ fn numbers_that_no_query_sees_spoil_nothing() {
                 if len.is_multiple_of(256) {
                     assert_eq!(got, want, "{card}: {len} keys, {unseen} behind them");
                 } else {
-                    assert_alike(got, want, &format!("{card}: {len} keys, {unseen} behind them"));
+                    assert_alike(got, &wide(want), DEPTH, &format!("{card}: {len} keys, {unseen} behind them"));
                 }
                 assert!(len > 0 || got.iter().all(|&x| x == 0.0), "{card}: a sequence of no keys");
             }
@@ -221,19 +165,14 @@ fn lengths_and_pages_are_held_to_what_is_there() {
             (of(true).decode(&sequences, change), of(false).decode(&sequences, change));
         assert!(is_theirs && !is_not, "{card}");
         for (sequence, (got, want)) in floats(&theirs).chunks(ROW).zip(floats(&ours).chunks(ROW)).enumerate() {
-            assert_alike(got, want, &format!("{card}: sequence {sequence}"));
+            assert_alike(got, &wide(want), DEPTH, &format!("{card}: sequence {sequence}"));
         }
         let told = Batch::new(device(card, &folder), 0.5).run(&sequences, |sequence, _, pages| {
             if sequence == 6 {
                 pages[32] = 100_000;
             }
         });
-        match told.to_bytes() {
-            Err(Error::Index(fault)) => {
-                assert_eq!((&fault.op[..], fault.index), ("paged_attention", 100_000), "{card}")
-            }
-            other => panic!("{card}: expected a report of a page, got {other:?}"),
-        }
+        assert_told(&told, 100_000, card);
     }
 }
 
@@ -243,8 +182,7 @@ fn decoding_stands_the_checks_of_waits_and_races() {
     let Some(folder) = package("decoding_stands_the_checks_of_waits_and_races") else { return };
     for card in CARDS {
         let checks = Checks { waitcnt: true, lds_race: true, global_race: true, ..Checks::NONE };
-        let config = Config::from_env().unwrap().with_aiter(true).with_aiter_decode(true).with_checks(checks);
-        let batch = Batch::new(tier::device(card, &folder, config), 0.5);
+        let batch = Batch::new(tier::device(card, &folder, config().with_checks(checks)), 0.5);
         let (out, is_theirs) = batch.all();
         assert!(is_theirs, "{card}");
         out.to_bytes().unwrap();

@@ -233,8 +233,12 @@ fn rows_and_experts_of_two_handles_go_together() {
     let (layer, [x, ids, shares]) = &here;
     let want = numbers(&layer.forward(x, ids, shares).unwrap());
     let (other, [other_x, other_ids, other_shares]) = &there;
+    let [gate_up, down] = [&other.gate_up, &other.down].map(|of| of.clone().laid_out());
+    let laid_out = Layer { gate_up, down, activations: other.activations };
     for (what, got) in [
         ("matrices", other.forward(x, ids, shares)),
+        ("matrices laid out", laid_out.forward(x, ids, shares)),
+        ("rows, and matrices laid out before", laid_out.forward(other_x, ids, shares)),
         ("rows", layer.forward(other_x, ids, shares)),
         ("ids and shares", layer.forward(x, other_ids, other_shares)),
     ] {

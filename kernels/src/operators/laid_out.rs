@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use rocfire_hal::{Stream, Tensor};
 
 use crate::Result;
-use crate::quant::{Format, Preshuffled, PreshuffledStack};
+use crate::quant::{Format, PreshuffledStack};
 
 /// The matrices of experts laid out, as [`q_matmul_preshuffled_grouped`](crate::quant::q_matmul_preshuffled_grouped) takes them: when they are
 /// first multiplied by codes, and anew for other codes than those of the call before. Clones share it.
@@ -31,24 +31,8 @@ impl MatrixLayout {
     }
 }
 
-/// The weight of a product laid out, as [`MatrixLayout`].
-#[derive(Clone, Debug, Default)]
-pub(super) struct WeightLayout(Arc<Kept<Preshuffled>>);
-
-impl WeightLayout {
-    /// `multiply` by the weight of these codes.
-    pub fn with<T>(
-        &self,
-        (stream, format): (&Stream, Format),
-        codes: &Tensor,
-        multiply: impl FnOnce(&Preshuffled) -> Result<T>,
-    ) -> Result<T> {
-        self.0.with(codes, || Preshuffled::new(stream, format, codes), multiply)
-    }
-}
-
 /// What was made of a tensor, which it keeps as well, so that no other can come to lie where it does.
-struct Kept<T> {
+pub(super) struct Kept<T> {
     of: Mutex<Option<(Tensor, T)>>,
 }
 
@@ -65,7 +49,13 @@ impl<T> fmt::Debug for Kept<T> {
 }
 
 impl<T> Kept<T> {
-    fn with<R>(&self, of: &Tensor, make: impl FnOnce() -> Result<T>, take: impl FnOnce(&T) -> Result<R>) -> Result<R> {
+    /// `take` what was made of this tensor, or is now.
+    pub fn with<R>(
+        &self,
+        of: &Tensor,
+        make: impl FnOnce() -> Result<T>,
+        take: impl FnOnce(&T) -> Result<R>,
+    ) -> Result<R> {
         let mut kept = self.of.lock().unwrap_or_else(PoisonError::into_inner);
         let same = |codes: &Tensor| codes.buffer().same(of.buffer()) && codes.layout() == of.layout();
         let made = match kept.take().filter(|(codes, _)| same(codes)) {

@@ -1,6 +1,8 @@
 //! AMD's package, devices that take its kernels, and what tests of them are given.
 #![allow(dead_code)] // Not every binary of tests that has this module in it asks for all of it.
 
+pub mod paged;
+
 use std::path::{Path, PathBuf};
 
 use rocfire_hal::{Config, DType, Device, DeviceId, Tensor};
