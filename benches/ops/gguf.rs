@@ -1,9 +1,9 @@
-//! Products by experts whose matrices are in blocks of GGUF.
+//! Products by matrices in blocks of GGUF, and their weights written out.
 
 use half::f16;
 use rocfire_hal::{DType, Device, Stream, Tensor};
 use rocfire_kernels::gemm::GemmGroups;
-use rocfire_kernels::quant::{Gguf, GgufMatrices, gguf_matmul_grouped};
+use rocfire_kernels::quant::{Gguf, GgufMatrices, gguf_dequantise, gguf_matmul, gguf_matmul_grouped};
 
 use crate::launchers::Timed;
 use crate::op::{Error, Make, Op, compare, elements, filled, shape_text, tolerance};
@@ -122,29 +122,25 @@ fn experts(device: &Device, name: &str, tokens: usize) -> Result<Op, Error> {
     Timed { shape, flops, tensors, make, launch, check }.op(device, name)
 }
 
-/// Rows of 4096 to 14336: one group.
+/// Rows of 4096 to 14336.
 fn plain(device: &Device, name: &str, kind: Gguf, rows: usize) -> Result<Op, Error> {
     let ([k, n], bf16) = (PLAIN, DType::BF16);
     let in_line = k / kind.weights();
     let blocks = [1, n, in_line * kind.bytes()];
-    let tensors =
-        vec![(vec![rows, k], bf16), (blocks.to_vec(), DType::U8), (vec![2], DType::I32), (vec![rows, n], bf16)];
+    let tensors = vec![(vec![rows, k], bf16), (blocks.to_vec(), DType::U8), (vec![rows, n], bf16)];
     let make = move |device: &Device, set: u64| -> Result<Vec<Tensor>, Error> {
-        let ends: Vec<u8> = [0, rows as i32].into_iter().flat_map(i32::to_le_bytes).collect();
         Ok(vec![
             filled(device, &[rows, k], bf16, set + 2)?,
             Tensor::from_bytes(device, &blocks, DType::U8, &bytes_of(kind, blocks.iter().product()))?,
-            Tensor::from_bytes(device, &[2], DType::I32, &ends)?,
             Tensor::empty(device, &[rows, n], bf16)?,
         ])
     };
     let launch = move |stream: &Stream, all: &mut [Tensor]| -> Result<(), Error> {
-        let [a, blocks, offsets, c] = all else { return Err("four tensors".into()) };
-        let w = GgufMatrices { blocks: blocks.view(), kind };
-        Ok(gguf_matmul_grouped(stream, a.view(), &w, &GemmGroups::Offsets(offsets.view()), c.view_mut())?)
+        let [a, blocks, c] = all else { return Err("three tensors".into()) };
+        Ok(gguf_matmul(stream, a.view(), &GgufMatrices { blocks: blocks.view(), kind }, c.view_mut())?)
     };
     let check = move |all: &[Tensor]| -> Result<(), Error> {
-        let (a, c) = (all[0].to_bytes()?, all[3].to_bytes()?);
+        let (a, c) = (all[0].to_bytes()?, all[2].to_bytes()?);
         // A prime number of columns apart.
         let columns: Vec<usize> = (0..n).step_by(61).collect();
         let x = elements(&a, bf16, (rows - 1) * k, k);
@@ -158,23 +154,58 @@ fn plain(device: &Device, name: &str, kind: Gguf, rows: usize) -> Result<Op, Err
     Timed { shape: shape_text(&[rows, k, n]), flops, tensors, make, launch, check }.op(device, name)
 }
 
+/// Weights of 4096 x 14336 written out in bf16.
+fn decoded(device: &Device, name: &str, kind: Gguf) -> Result<Op, Error> {
+    let ([k, n], bf16) = (PLAIN, DType::BF16);
+    let blocks = [1, n, k / kind.weights() * kind.bytes()];
+    let tensors = vec![(blocks.to_vec(), DType::U8), (vec![1, n, k], bf16)];
+    let make = move |device: &Device, _: u64| -> Result<Vec<Tensor>, Error> {
+        Ok(vec![
+            Tensor::from_bytes(device, &blocks, DType::U8, &bytes_of(kind, blocks.iter().product()))?,
+            Tensor::empty(device, &[1, n, k], bf16)?,
+        ])
+    };
+    let launch = move |stream: &Stream, all: &mut [Tensor]| -> Result<(), Error> {
+        let [blocks, x] = all else { return Err("two tensors".into()) };
+        Ok(gguf_dequantise(stream, &GgufMatrices { blocks: blocks.view(), kind }, x.view_mut())?)
+    };
+    let check = move |all: &[Tensor]| -> Result<(), Error> {
+        let (x, count) = (all[1].to_bytes()?, DIFFERENT * kind.weights());
+        let number = |at: usize| weight(kind, &block(kind, at / kind.weights() % DIFFERENT), at % kind.weights());
+        for first in [0, (n * k - count) / kind.weights() * kind.weights()] {
+            let expected: Vec<f64> = (first..first + count).map(number).collect();
+            compare(&elements(&x, bf16, first, count), &expected, tolerance(bf16))?;
+        }
+        Ok(())
+    };
+    let (make, launch, check) = (Box::new(make), Box::new(launch), Box::new(check));
+    Timed { shape: shape_text(&[k, n]), flops: (2 * k * n) as f64, tensors, make, launch, check }.op(device, name)
+}
+
 pub const OPS: &[Make] = &[
+    ("weights of Q4_K", |device, name| decoded(device, name, Gguf::Q4K)),
+    ("weights of Q6_K", |device, name| decoded(device, name, Gguf::Q6K)),
+    ("weights of Q8_0", |device, name| decoded(device, name, Gguf::Q8_0)),
     ("product by experts Q4_K", |device, name| experts(device, name, 64)),
     ("product by experts Q4_K", |device, name| experts(device, name, 8)),
     ("product by experts Q4_K", |device, name| experts(device, name, 1024)),
+    ("product by experts Q4_K", |device, name| experts(device, name, 8192)),
     ("product Q4_K", |device, name| plain(device, name, Gguf::Q4K, 1)),
     ("product Q4_K", |device, name| plain(device, name, Gguf::Q4K, 4)),
     ("product Q4_K", |device, name| plain(device, name, Gguf::Q4K, 16)),
     ("product Q4_K", |device, name| plain(device, name, Gguf::Q4K, 32)),
     ("product Q4_K", |device, name| plain(device, name, Gguf::Q4K, 64)),
+    ("product Q4_K", |device, name| plain(device, name, Gguf::Q4K, 512)),
     ("product Q6_K", |device, name| plain(device, name, Gguf::Q6K, 1)),
     ("product Q6_K", |device, name| plain(device, name, Gguf::Q6K, 4)),
     ("product Q6_K", |device, name| plain(device, name, Gguf::Q6K, 16)),
     ("product Q6_K", |device, name| plain(device, name, Gguf::Q6K, 32)),
     ("product Q6_K", |device, name| plain(device, name, Gguf::Q6K, 64)),
+    ("product Q6_K", |device, name| plain(device, name, Gguf::Q6K, 512)),
     ("product Q8_0", |device, name| plain(device, name, Gguf::Q8_0, 1)),
     ("product Q8_0", |device, name| plain(device, name, Gguf::Q8_0, 4)),
     ("product Q8_0", |device, name| plain(device, name, Gguf::Q8_0, 16)),
     ("product Q8_0", |device, name| plain(device, name, Gguf::Q8_0, 32)),
     ("product Q8_0", |device, name| plain(device, name, Gguf::Q8_0, 64)),
+    ("product Q8_0", |device, name| plain(device, name, Gguf::Q8_0, 512)),
 ];

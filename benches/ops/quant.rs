@@ -1,11 +1,12 @@
 //! Quantisers of activations, and products by packed weights.
 
-use rocfire_hal::{DType, Device, Layout, Tensor};
+use rocfire_hal::{DType, Device, Layout, Stream, Tensor};
 use rocfire_kernels::quant::{
     CodeLayout, CodedMatrix, Coding, Format, Granularity, MxRounding, PeakRule, Rounding, RowCodes, ScaleKind, Scales,
     block_peaks, dequantise, q_matmul, quantise, quantise_activations,
 };
 
+use crate::launchers::Timed;
 use crate::op::{CHECKED_ROWS, Error, Make, Op, ROTATION_BYTES, compare, elements, filled, shape_text, tolerance};
 use crate::product::product;
 
@@ -153,7 +154,59 @@ fn weights(device: &Device, name: &str, format: Format, m: usize, group: usize, 
     })
 }
 
+/// Weights of 4096 x 14336 written out in bf16, packed as in [`weights`].
+fn decoded(device: &Device, name: &str, format: Format, group: usize, axis: usize) -> Result<Op, Error> {
+    let ([k, n], bf16) = ([4096, 14336], DType::BF16);
+    let layout = CodeLayout::packed(format, axis, [k, n][axis]);
+    let in_words = layout.words_shape(&[k, n], DType::U32);
+    // Words of a line are neighbours, and so are their numbers.
+    let (words_lie, lies) = if axis == 0 { ([1, in_words[0]], [1, k]) } else { ([in_words[1], 1], [n, 1]) };
+    let [words_lie, lies] = [words_lie, lies].map(|strides| strides.map(|stride| stride as i64));
+    let (block, groups) = ([group, 1], k / group);
+    let tensors = vec![(in_words.to_vec(), DType::U32), (vec![groups, n], DType::F16), (vec![k, n], bf16)];
+    // Bits of a hash, and scales of one to five sixteenths.
+    let word = |at: usize| (at as u32).wrapping_mul(2_654_435_761) ^ (at as u32 >> 7);
+    let scale = |at: usize| (1 + at % 5) as f32 / 16.0;
+    let shape = in_words.to_vec();
+    let make = move |device: &Device, _: u64| -> Result<Vec<Tensor>, Error> {
+        let words: Vec<u8> = (0..shape.iter().product()).flat_map(|at| word(at).to_le_bytes()).collect();
+        let scales: Vec<u8> = (0..groups * n).flat_map(|at| half::f16::from_f32(scale(at)).to_le_bytes()).collect();
+        Ok(vec![
+            Tensor::from_bytes(device, &shape, DType::U32, &words)?,
+            Tensor::from_bytes(device, &[groups, n], DType::F16, &scales)?,
+            Tensor::empty(device, &[k, n], bf16)?,
+        ])
+    };
+    let shape = in_words.to_vec();
+    let launch = move |stream: &Stream, all: &mut [Tensor]| -> Result<(), Error> {
+        let [words, scales, x] = all else { return Err("three tensors".into()) };
+        let own = Scales { view: scales.view(), kind: ScaleKind::F16, block: &block, global: None };
+        let words = words.view().with_layout(Layout::strided(&shape, &words_lie, 0)?)?;
+        let to = x.view_mut().with_layout(Layout::strided(&[k, n], &lies, 0)?)?;
+        Ok(dequantise(stream, words, &layout, Some(&own), to)?)
+    };
+    let bits = format.bits();
+    let check = move |all: &[Tensor]| -> Result<(), Error> {
+        let (x, per, count) = (all[2].to_bytes()?, 32 / bits, 100_000);
+        let number = |at: usize| {
+            let code = (word(at / per) << (32 - bits - at % per * bits)) as i32 >> (32 - bits);
+            let [row, column] = if axis == 0 { [at % k, at / k] } else { [at / n, at % n] };
+            f64::from(code) * f64::from(scale(row / group * n + column))
+        };
+        for first in [0, n * k - count] {
+            let expected: Vec<f64> = (first..first + count).map(number).collect();
+            compare(&elements(&x, bf16, first, count), &expected, tolerance(bf16))?;
+        }
+        Ok(())
+    };
+    let (make, launch, check) = (Box::new(make), Box::new(launch), Box::new(check));
+    Timed { shape: shape_text(&[k, n]), flops: (2 * k * n) as f64, tensors, make, launch, check }.op(device, name)
+}
+
 pub const OPS: &[Make] = &[
+    ("weights of w4a16", |device, name| decoded(device, name, Format::I4, 128, 1)),
+    ("weights of w8a16", |device, name| decoded(device, name, Format::I8, 128, 1)),
+    ("weights of w4a16, codes along K", |device, name| decoded(device, name, Format::I4, 128, 0)),
     ("quantise e4m3 token", |device, name| activations(device, name, ROWS, Format::E4M3, Granularity::Token)),
     ("quantise i8 token", |device, name| activations(device, name, ROWS, Format::I8, Granularity::Token)),
     ("quantise e4m3 static", |device, name| activations(device, name, ROWS, Format::E4M3, Granularity::Static)),
@@ -183,9 +236,11 @@ pub const OPS: &[Make] = &[
     ("w4a16 bf16, codes along K", |device, name| weights(device, name, Format::I4, 1, 128, 0)),
     ("w4a16 bf16, codes along K", |device, name| weights(device, name, Format::I4, 16, 128, 0)),
     ("w4a16 bf16, codes along K", |device, name| weights(device, name, Format::I4, 64, 128, 0)),
+    ("w4a16 bf16, codes along K", |device, name| weights(device, name, Format::I4, 512, 128, 0)),
     ("w8a16 bf16, codes along K", |device, name| weights(device, name, Format::I8, 1, 128, 0)),
     ("w8a16 bf16, codes along K", |device, name| weights(device, name, Format::I8, 16, 128, 0)),
     ("w8a16 bf16, codes along K", |device, name| weights(device, name, Format::I8, 64, 128, 0)),
+    ("w8a16 bf16, codes along K", |device, name| weights(device, name, Format::I8, 512, 128, 0)),
     ("w16a16 bf16", |device, name| product(device, name, DType::BF16, [1, 14336, 4096], false)),
     ("w16a16 bf16", |device, name| product(device, name, DType::BF16, [64, 14336, 4096], false)),
     ("w16a16 bf16", |device, name| product(device, name, DType::BF16, [512, 14336, 4096], false)),

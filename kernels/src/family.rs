@@ -400,6 +400,11 @@ impl FastDiv {
     pub(crate) fn bound(divisor: usize) -> FastDiv {
         FastDiv { divisor: divisor as u32, ..FastDiv::new(divisor) }
     }
+
+    /// The number that it divides by.
+    pub(crate) fn divisor(self) -> usize {
+        self.divisor as usize
+    }
 }
 
 /// Elements that one launch of an element-per-lane kernel takes, so that their numbers fit [`FastDiv`].

@@ -11,7 +11,7 @@ mod cache;
 mod coded_experts;
 mod delta;
 mod experts;
-mod gguf_experts;
+mod gguf;
 mod laid_out;
 mod mla;
 mod scaled_experts;
@@ -44,7 +44,7 @@ pub use cache::{CacheForm, PagedForm, cache_copy, cache_gather, cache_write, pag
 pub use coded_experts::{MatrixCoding, code_matrices, expert_matmul_coded, grouped_matmul_coded};
 pub use delta::{DeltaForm, delta_rule};
 pub use experts::{GroupedEpilogue, combine, expert_matmul, grouped_matmul};
-pub use gguf_experts::{expert_matmul_gguf, grouped_matmul_gguf, listed_matmul_gguf};
+pub use gguf::{dequantise_gguf, expert_matmul_gguf, grouped_matmul_gguf, listed_matmul_gguf, matmul_gguf};
 use laid_out::Kept;
 pub use laid_out::MatrixLayout;
 pub use mla::{absorb, expand, expand_coded};

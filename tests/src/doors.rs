@@ -77,6 +77,8 @@ const DOORS: &[(&str, &str, &str)] = &[
     ("quant::block_peaks", "Tensor::quantize_dynamic", ""),
     ("quant::dequantise", "Tensor::dequantize", ""),
     ("quant::gate_quantise", "rocfire_burn_nn::Coded", "rocfire_candle::Coded"),
+    ("quant::gguf_dequantise", "rocfire_burn_nn::GgufMatrices", "rocfire_candle::GgufMatrices"),
+    ("quant::gguf_matmul", "rocfire_burn_nn::GgufLinear", "rocfire_candle::matmul_gguf"),
     ("quant::gguf_matmul_grouped", "rocfire_burn_nn::GgufExperts", "rocfire_candle::experts_gguf"),
     ("quant::gguf_matmul_grouped_fused", "rocfire_burn_nn::GgufExperts", "rocfire_candle::experts_gguf"),
     ("quant::gguf_matmul_listed", "rocfire_burn_nn::listed_matmul_gguf", "candle_nn::moe::moe_gemm_gguf"),

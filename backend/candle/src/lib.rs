@@ -20,7 +20,7 @@ mod attention;
 mod cache;
 mod device;
 mod experts;
-mod gguf_experts;
+mod gguf;
 mod operators;
 mod quantised;
 mod record;
@@ -35,7 +35,7 @@ pub use device::{Found, device, launches, wait_for_compiles};
 pub use experts::{
     CodedMatrices, combine, expert_matmul, expert_matmul_coded, experts, experts_coded, grouped_matmul_coded,
 };
-pub use gguf_experts::{GgufMatrices, expert_matmul_gguf, experts_gguf, grouped_matmul_gguf};
+pub use gguf::{GgufMatrices, expert_matmul_gguf, experts_gguf, grouped_matmul_gguf, matmul_gguf};
 pub use operators::{
     Activation, GateLayout, GateParams, GroupedEpilogue, RopeFrequencies, RopeScaling, RopeStyle, add_layer_norm,
     add_rms_norm, cross_entropy, gate, gated_mlp, group_norm, grouped_matmul, hadamard, layer_norm, log_softmax,

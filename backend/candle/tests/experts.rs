@@ -9,7 +9,7 @@ use common::{Inputs, agree_within, gpu, numbers, same};
 use rocfire_candle::{
     Activation, ByExpert, CodedMatrices, Format, Gguf, GgufMatrices, GroupedEpilogue, MatrixCoding, combine,
     expert_matmul, expert_matmul_coded, expert_matmul_gguf, experts, experts_coded, experts_gguf, grouped_matmul,
-    sort_by_expert,
+    matmul_gguf, sort_by_expert,
 };
 
 const ROWS: usize = 13;
@@ -230,6 +230,37 @@ fn experts_in_blocks_of_gguf_are_those_that_candle_decodes() {
             same(&format!("{kind:?} {dtype:?} {rows}"), &got, &want.to_dtype(dtype).unwrap(), within);
         }
     }
+}
+
+#[test]
+fn rows_by_a_matrix_in_blocks_are_those_by_what_candle_decodes() {
+    let inputs = Inputs::new(&gpu(), 1);
+    let cpu = Inputs::new(&Device::Cpu, 1);
+    for (kind, dtype, within) in
+        [(GgmlDType::Q4K, BF16, 1e-2), (GgmlDType::Q8_0, F16, 2e-3), (GgmlDType::Q6K, F32, 2e-5)]
+    {
+        let quantised = QTensor::quantize(&cpu.range(&[40, 256], F32, -0.5, 0.5).unwrap(), kind).unwrap();
+        let decoded = quantised.dequantize(&Device::Cpu).unwrap().to_dtype(F64).unwrap();
+        let w = GgufMatrices::of(&quantised, &gpu()).unwrap();
+        let weights = w.dequantise(dtype).unwrap().squeeze(0).unwrap();
+        same(&format!("{kind:?}"), &weights, &decoded.to_dtype(dtype).unwrap(), within);
+        // A row, a few behind another axis, so many that weights are written out; of numbers that an operator has just made.
+        for shape in [vec![1, 256], vec![2, 3, 256], vec![260, 256]] {
+            let x = (inputs.range(&shape, dtype, -0.5, 0.5).unwrap() * 0.5).unwrap();
+            let got = matmul_gguf(&x, &w).unwrap();
+            let again = matmul_gguf(&x, &w).unwrap();
+            same("the same twice", &got, &again, 0.0);
+            let x = x.to_device(&Device::Cpu).unwrap().to_dtype(F64).unwrap();
+            let want = x.broadcast_matmul(&decoded.t().unwrap()).unwrap().to_dtype(dtype).unwrap();
+            same(&format!("{kind:?} {shape:?}"), &got, &want, within);
+        }
+    }
+    let w = GgufMatrices::of(
+        &QTensor::quantize(&cpu.range(&[2, 8, 32], F32, -0.5, 0.5).unwrap(), GgmlDType::Q8_0).unwrap(),
+        &gpu(),
+    );
+    let message = matmul_gguf(&inputs.make(&[3, 32], F32).unwrap(), &w.unwrap()).unwrap_err().to_string();
+    assert!(message.contains("blocks must be one matrix, got 2"), "{message}");
 }
 
 #[test]

@@ -170,14 +170,16 @@ static_assert(sizeof(CodeWalk) == 400, "as in walk.rs");
 // Where a word's first element, the word and its first scale are, and how far along the last axis.
 struct CodeAt { i64 x, word, scale; u32 last; };
 
-template <int PER> RF_FN CodeAt code_at(const CodeWalk& walk, u32 n) {
+// AXES: how many there are where the source knows, else 0.
+template <int PER, int AXES = 0> RF_FN CodeAt code_at(const CodeWalk& walk, u32 n) {
     CodeAt at = {0, 0, 0, 0};
-    for (u32 axis = walk.axes; axis-- > 0;) {
+    const u32 axes = AXES ? AXES : walk.axes;
+    for (u32 axis = axes; axis-- > 0;) {
         u32 rest = walk.extent[axis].divide(n);
         u32 coordinate = n - rest * walk.extent[axis].divisor;
         n = rest;
         at.word += coordinate * walk.words[axis];
-        if (axis + 1 == walk.axes) {
+        if (axis + 1 == axes) {
             at.last = coordinate * PER;
             at.x += (i64)at.last * walk.x[axis];
         } else {

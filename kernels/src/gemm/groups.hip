@@ -1,9 +1,13 @@
 // groups: which rows are a group, and which group a tile of rows is of. GROUPING: 1 where bounds are the first rows of the groups and
-// the end, 2 where they count the rows of groups of `group_rows` each, 3 as 1, of rows of A by a list, 4 as 1, along K. `Args` has
-// `bounds`, `groups`, `group_rows`, and `m`, all rows.
+// the end, 2 where they count the rows of groups of `group_rows` each, 3 as 1, of rows of A by a list, 4 as 1, along K, 6 where all rows are
+// the only group's. `Args` has `bounds`, `groups`, `group_rows`, and `m`, all rows.
 
 // The rows of a group, of `all`. Wrong bounds are held inside of what there is.
 template <int GROUPING, class Args> RF_FN u32 rows_of_group(const Args& g, u32 number, u32 all, u32& first) {
+    if (GROUPING == 6) {
+        first = 0;
+        return all;
+    }
     if (GROUPING == 2) {
         const i32 count = g.bounds[number];
         first = number * g.group_rows;

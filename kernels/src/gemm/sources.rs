@@ -46,6 +46,8 @@ pub(crate) enum Grouping {
     Depth = 4,
     /// A row of A and C each, by a list.
     Listed = 5,
+    /// All rows of A and C, one group.
+    Whole = 6,
 }
 
 /// The source of one variant behind the text of an epilogue, or of none; `several`: for that many launches in one, 0 for one;

@@ -4,13 +4,15 @@ use bytemuck::{Pod, Zeroable};
 use rocfire_hal::profile::{Category, Work};
 use rocfire_hal::{DType, Source, Stream, View, ViewMut};
 
-use super::format::{CodeLayout, Format, Scales};
+use super::format::{CodeLayout, Format, ScaleKind, Scales};
 use super::quantise::check;
-use super::walk::{CodeWalk, walk};
+use super::walk::{CodeWalk, Span, walk};
 use crate::Result;
 use crate::family::{self, BLOCK, KernelLaunch, Sources, c_type};
 
 const OP: &str = "dequantise";
+/// Bytes that a lane writes at once, where neighbouring words have codes for as many: of more, lanes side by side would write apart.
+const LANE_BYTES: usize = 16;
 
 /// The numbers that codes stand for: `x = global · scale · decode(words)`.
 ///
@@ -33,9 +35,19 @@ pub fn dequantise(
     if x.is_empty() {
         return Ok(());
     }
-    let walk = walk(OP, &x, &words, layout, scales)?;
+    let walk = walk(OP, &x, &words, layout, scales, LANE_BYTES / x.dtype().size_bytes())?;
     static SOURCES: Sources<DequantiseKey> = Sources::new();
-    let key = DequantiseKey { x: x.dtype(), word: walk.word, per: walk.per, format: layout.format };
+    let key = DequantiseKey {
+        x: x.dtype(),
+        word: walk.word,
+        words: walk.wide,
+        per: walk.per,
+        format: layout.format,
+        axes: if walk.axes() > 2 { 0 } else { walk.axes() },
+        vector: walk.vector,
+        scale: scales.map_or(ScaleKind::F32, |scales| scales.kind),
+        span: walk.span(scales),
+    };
     let source = SOURCES.get(key, source);
     let args = DequantiseArgs {
         x: x.device_address(),
@@ -43,8 +55,6 @@ pub fn dequantise(
         scales: scales.map_or(0, |scales| scales.view.device_address()),
         global: scales.and_then(|scales| scales.global).map_or(0, |global| global.device_address()),
         walk: walk.args,
-        vector: u32::from(walk.vector),
-        padding: 0,
     };
     let (grid, block) = ([walk.count.div_ceil(BLOCK), 1, 1], [BLOCK, 1, 1]);
     // A profile shows by the shape whether a weight is written out.
@@ -64,18 +74,33 @@ pub fn dequantise(
 pub(crate) struct DequantiseKey {
     pub x: DType,
     pub word: DType,
+    /// Words of a lane, and codes of all of them.
+    pub words: usize,
     pub per: usize,
     pub format: Format,
+    /// Of the walk, 0 for more than two.
+    pub axes: usize,
+    /// Whether elements of a lane lie side by side.
+    pub vector: bool,
+    pub scale: ScaleKind,
+    pub span: Span,
 }
 
 /// The source of one variant.
 pub(crate) fn source(key: DequantiseKey) -> Source {
-    let per = key.per.to_string();
+    let [words, per, axes, kind] =
+        [key.words, key.per, key.axes, key.scale.number() as usize].map(|number| number.to_string());
     let defines = [
         ("QUANT_X", c_type(key.x)),
         ("QUANT_WORD", c_type(key.word)),
+        ("QUANT_WORDS", words.as_str()),
         ("QUANT_PER", per.as_str()),
         ("QUANT_FORMAT", key.format.number()),
+        ("QUANT_AXES", axes.as_str()),
+        ("QUANT_VECTOR", if key.vector { "1" } else { "0" }),
+        ("QUANT_SCALE", c_type(key.scale.dtype())),
+        ("QUANT_KIND", kind.as_str()),
+        ("QUANT_SPAN", ["0", "1", "2"][key.span as usize]),
     ];
     Source::new("dequantise", include_str!("dequantise.hip"), &defines)
 }
@@ -89,7 +114,5 @@ struct DequantiseArgs {
     scales: u64,
     global: u64,
     walk: CodeWalk,
-    vector: u32,
-    padding: u32,
 }
-const _: () = assert!(size_of::<DequantiseArgs>() == 440);
+const _: () = assert!(size_of::<DequantiseArgs>() == 432);

@@ -14,8 +14,8 @@ use crate::family::c_type;
 
 /// Rows of A. Of fewer, and of up to eight by words of 4 bits and less, `few_ring.hip` is faster. Of more, decoding each word for every 64 rows takes longer than writing the weight out. On an
 /// H200 in us, 4096 x 14336 (2026-11-28), by a launcher of its own: 1 row by `few.hip` 11.8 of 4 bits, 17.2 of 8, 4 rows by this 14.2, 17.5; 512 rows
-/// 150, 156, written out 180, 213; 1024 rows 299, 370, which is more than writing out (94, 127) and twice the product of 512 rows (86).
-pub(super) const ROWS: RangeInclusive<usize> = 5..=512;
+/// 148, 156, written out 127, 133 (2026-11-29): 41, 46 for writing and 86 for the product; of these writing's share falls with rows.
+pub(super) const ROWS: RangeInclusive<usize> = 5..=320;
 /// Rows of a workgroup, least and most.
 const TILE_ROWS: [usize; 2] = [8, 64];
 /// K of a piece of a stage, and what blocks of scales are whole multiples of: `PIECE`.

@@ -69,6 +69,11 @@ impl Gguf {
         }
     }
 
+    /// Weights that a lane decodes at once: of a unit of `gguf.h`.
+    pub(crate) const fn unit(self) -> usize {
+        if self.weights() == 32 { 32 } else { 64 }
+    }
+
     /// Bytes of which a block's address is a multiple.
     const fn aligned(self) -> usize {
         match self {

@@ -7,7 +7,6 @@ use rocfire_arch::{ArchInfo, Matrix};
 use rocfire_hal::profile::Work;
 use rocfire_hal::{DType, Error, Layout, Source, Stream, Tensor, View, ViewMut};
 
-use super::dequantise::dequantise;
 use super::few::{self, FewKey, Tile};
 use super::few_along::{self, AlongKey};
 use super::few_hopper::{self, HopperKey};
@@ -16,16 +15,19 @@ use super::walk::fours;
 use crate::Result;
 use crate::epilogue;
 use crate::family::{self, BOX_LIMIT, FastDiv, GRID_YZ_MAX, KernelLaunch, Sources, c_type, shape};
-use crate::gemm::{GemmParams, Grouping, gemm, matrix_side};
+use crate::gemm::{Grouping, matrix_side};
 
 pub(super) mod gguf;
 mod grouped;
 mod listed;
+mod whole;
 pub(super) mod written;
 
 pub use gguf::{gguf_matmul_grouped, gguf_matmul_grouped_fused};
 pub use grouped::{q_matmul_grouped, q_matmul_grouped_fused};
 pub use listed::{ListedRows, gguf_matmul_listed};
+pub use whole::gguf_matmul;
+use written::Coded;
 
 const OP: &str = "q_matmul";
 /// K that is summed from zero; chunks are added in ascending order, by one workgroup or by several.
@@ -53,10 +55,6 @@ const FEW_ROWS: usize = 32;
 /// Up to so many rows, tiles are cut along K until a compute unit has so many workgroups.
 const SLICED_ROWS: usize = 64;
 const SLICED_GROUPS: usize = 8;
-/// Rows from which on a weight is written out in the type of A: a tile of 64 rows decodes what the next one decodes too, which takes
-/// several times what the product of 16 bits takes, and its bytes are few beside that. Up to how many bytes.
-const WRITTEN_ROWS: usize = 256;
-const WRITTEN_BYTES: usize = 512 << 20;
 /// Workgroups below which strips are rather narrower.
 const STRIPS: usize = 512;
 
@@ -80,7 +78,7 @@ pub struct CodedMatrix<'a> {
 /// # Numerics
 /// Sums in f32, one rounding at the store. Scales that do not vary along K multiply the sum, so that codes enter exactly. Others
 /// multiply sums over K inside of a block, of exact codes too, for M up to 64 (up to 4 in f32, 16 without a matrix unit for the type) and words of
-/// 32 bits in whole rows along N, on Hopper up to 512 where K and blocks are multiples of 64, or for M up to 64 and words in whole columns along K,
+/// 32 bits in whole rows along N, on Hopper up to 320 where K and blocks are multiples of 64, or for M up to 64 and words in whole columns along K,
 /// in blocks of K that are multiples of 64 bytes of codes (16 on RDNA 3, 32 on RDNA 4); elsewhere they multiply the code, rounded once to the
 /// type of `a`. By other 256 rows and more of 16 bits on a matrix unit, a weight that takes up to 512 MiB in that type is written out, each number rounded once, and multiplied as [`gemm`] does. All this, and where K is cut, follows from the
 /// architecture, the shapes and how the words lie, not from the device's size.
@@ -118,20 +116,11 @@ pub fn q_matmul(stream: &Stream, a: View<'_>, w: &CodedMatrix<'_>, mut c: ViewMu
 fn multiply(stream: &Stream, a: View<'_>, w: &CodedMatrix<'_>, c: ViewMut<'_>) -> Result<()> {
     let (m, k, n) = (a.shape()[0], a.shape()[1], c.shape()[1]);
     let product = Product::new(stream, a, w, c.view())?;
-    if !matches!(product.kernel, Kernel::Hopper(_)) && is_written_out(stream, a.dtype(), [m, n, k]) {
-        let mut weights = Tensor::empty(a.device(), &[k, n], a.dtype())?;
-        dequantise(stream, w.words, w.layout, w.scales, weights.view_mut())?;
-        return gemm(stream, a, weights.view(), c, &GemmParams::default());
+    let coded = Coded::Words(w);
+    if !matches!(product.kernel, Kernel::Hopper(_)) && coded.is_written_out(stream, a.dtype(), [m, n, k]) {
+        return coded.multiply(stream, a, [k, n], c);
     }
     product.run()
-}
-
-/// Whether decoding each number once, for all rows, is worth writing it and reading it again.
-fn is_written_out(stream: &Stream, dtype: DType, [m, n, k]: [usize; 3]) -> bool {
-    let device = stream.device();
-    let unit = device.config().matrix && matrix_side(device.arch().info(), dtype) != 0;
-    let halves = matches!(dtype, DType::F16 | DType::BF16);
-    halves && unit && m >= WRITTEN_ROWS && n * k <= WRITTEN_BYTES / dtype.size_bytes()
 }
 
 /// M with all leading axes, N, K.

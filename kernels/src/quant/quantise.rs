@@ -40,7 +40,7 @@ pub fn quantise(stream: &Stream, x: View<'_>, coding: &Coding<'_>, words: ViewMu
     if x.is_empty() {
         return Ok(());
     }
-    let walk = walk(OP, &x, &words, layout, scales)?;
+    let walk = walk(OP, &x, &words, layout, scales, 0)?;
     static SOURCES: Sources<QuantiseKey> = Sources::new();
     let key = QuantiseKey { x: x.dtype(), word: walk.word, per: walk.per, format: layout.format, rounding };
     let source = SOURCES.get(key, source);

@@ -11,8 +11,9 @@ use super::format::{Format, Rounding, ScaleKind};
 use super::gguf::Gguf;
 use super::q_matmul::QMatmulKey;
 use super::q_matmul::gguf::{self, GgufKey, Way};
+use super::walk::Span;
 use super::{activations, dequantise, preshuffle, q_matmul, quantise, row_codes, scaled, scales};
-use super::{gguf_matrix, gguf_staged};
+use super::{gguf_dequantise, gguf_matrix, gguf_staged};
 use crate::gemm::{Grouping, matrix_side};
 
 type Row = (&'static str, Source);
@@ -42,7 +43,12 @@ fn codes(arch: Arch, x: DType) -> Vec<Row> {
     for (turn, (format, word, per)) in words.into_iter().chain([(Format::I8, DType::U8, 1)]).enumerate() {
         let rounding = [Rounding::Away, Rounding::Even, Rounding::EvenQuotient][turn % 3];
         all.push(("quantise", quantise::source(quantise::QuantiseKey { x, word, per, format, rounding })));
-        all.push(("dequantise", dequantise::source(dequantise::DequantiseKey { x, word, per, format })));
+        let span = [Span::Each, Span::One, Span::Beside][turn % 3];
+        let scale = ScaleKind::ALL[turn % ScaleKind::ALL.len()];
+        let words = if 2 * per <= 16 / x.size_bytes() { 2 } else { 1 };
+        let (per, axes, vector) = (per * words, turn / 3 % 3, turn != 4);
+        let key = dequantise::DequantiseKey { x, word, words, per, format, axes, vector, scale, span };
+        all.push(("dequantise", dequantise::source(key)));
     }
     for lanes in [1, 8, arch.info().wave_size as usize] {
         all.push(("block_scales", scales::source(scales::PeaksKey { x, lanes })));
@@ -117,6 +123,10 @@ fn product_sources(arch: Arch, x: DType) -> Vec<Row> {
     all.extend(Gguf::ALL.map(|kind| {
         let key = GgufKey { input: x, output: x, kind, way: Way::Few, grouping: Grouping::Listed };
         ("gguf_matmul_listed", gguf::source(key, ""))
+    }));
+    all.extend(Gguf::ALL.map(|kind| {
+        let is_dense = !matches!(kind, Gguf::Q5_0 | Gguf::Q3K);
+        ("gguf_dequantise", gguf_dequantise::source(x, kind, is_dense))
     }));
     all.extend(hopper_keys(arch, x).map(|key| ("q_matmul", few_hopper::source(key))));
     all.extend(along_keys(arch, x).map(|(op, key)| (op, few_along::source(key, ""))));

@@ -9,6 +9,8 @@ use crate::family::{BOX_LIMIT, FastDiv, shape};
 
 /// Axes after merging: `RF_CODE_AXES`.
 pub(crate) const AXES: usize = 8;
+/// Most bytes that a lane reads or writes at once.
+const VECTOR_BYTES: usize = 16;
 
 /// `rf::CodeWalk`.
 #[repr(C)]
@@ -31,12 +33,51 @@ pub(crate) struct Walk {
     pub args: CodeWalk,
     /// The words' type in the kernel: wider than the tensor's where bytes lie in fours.
     pub word: DType,
-    /// Codes in such a word.
+    /// Codes in such a word, or in all words of a lane.
     pub per: usize,
+    /// Neighbouring words of a lane.
+    pub wide: usize,
     /// Whether the elements of a word are neighbours, whole and aligned.
     pub vector: bool,
-    /// Words to visit.
+    /// Words to visit, or lanes' words.
     pub count: usize,
+}
+
+/// How the elements of a lane's words have their scales: `QUANT_SPAN` of `dequantise.hip`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Span {
+    /// Each its own, wherever that is.
+    Each,
+    /// All the same.
+    One,
+    /// Each the next one, whole vectors of them.
+    Beside,
+}
+
+impl Walk {
+    /// Axes that are left of the tensor's.
+    pub(crate) fn axes(&self) -> usize {
+        self.args.axes as usize
+    }
+
+    /// How the elements of a lane's words have these scales.
+    pub(crate) fn span(&self, scales: Option<&Scales<'_>>) -> Span {
+        let Some(scales) = scales else { return Span::One };
+        let (args, axes) = (&self.args, self.axes());
+        let (step, block) = (args.scales[axes - 1], args.block[axes - 1].divisor());
+        if step == 0 || block.is_multiple_of(self.per) {
+            return Span::One;
+        }
+        let size = scales.kind.dtype().size_bytes();
+        let vector = (self.per * size).min(VECTOR_BYTES);
+        let is_aligned = |stride: i64| (stride * size as i64) % vector as i64 == 0;
+        let beside = step == 1
+            && block == 1
+            && (args.last_extent as usize).is_multiple_of(self.per)
+            && scales.view.device_address().is_multiple_of(vector as u64)
+            && args.scales[..axes - 1].iter().copied().all(is_aligned);
+        if beside { Span::Beside } else { Span::Each }
+    }
 }
 
 /// One axis: elements (on the last one also words), strides, elements per block.
@@ -69,13 +110,29 @@ pub(super) fn fours(words: &View<'_>, layout: &CodeLayout, per: usize, extents: 
     }
 }
 
-/// The walk over `x` and `words`, both checked.
+/// Words of `bytes` along axis `last` that a lane can read at once, of `per` codes each: as many as have up to `codes` codes and lie in whole,
+/// aligned vectors.
+fn neighbours(words: &View<'_>, [last, bytes, per]: [usize; 3], extents: &[usize], codes: usize) -> usize {
+    let (strides, size) = (words.layout().strides(), words.dtype().size_bytes());
+    let fits = |wide: usize| {
+        let elements = wide * bytes / size;
+        let others = (0..strides.len()).filter(|&other| other != last && words.shape()[other] > 1);
+        strides[last] == 1
+            && extents[last].is_multiple_of(wide * per)
+            && words.device_address().is_multiple_of((wide * bytes) as u64)
+            && others.into_iter().all(|other| strides[other] % elements as i64 == 0)
+    };
+    [4, 2].into_iter().find(|&wide| wide * bytes <= VECTOR_BYTES && wide * per <= codes && fits(wide)).unwrap_or(1)
+}
+
+/// The walk over `x` and `words`, both checked; a lane has a word, or neighbouring words of up to `codes` codes.
 pub(crate) fn walk(
     op: &'static str,
     x: &View<'_>,
     words: &View<'_>,
     layout: &CodeLayout,
     scales: Option<&Scales<'_>>,
+    codes: usize,
 ) -> Result<Walk> {
     let extents = x.shape();
     let rank = extents.len();
@@ -86,6 +143,8 @@ pub(crate) fn walk(
         None => (own, if words.dtype() == DType::U32 { DType::U32 } else { DType::U8 }, 1),
     };
     let last = four.or(layout.packed.map(|packed| packed.axis)).unwrap_or(rank.saturating_sub(1));
+    let wide = if rank == 0 { 1 } else { neighbours(words, [last, word.size_bytes(), per], extents, codes) };
+    let (per, divide) = (per * wide, divide * wide as i64);
     let blocked = scales.filter(|scales| !scales.block.is_empty());
     let axis_of = |axis: usize| {
         let stride = words.layout().strides()[axis];
@@ -128,7 +187,7 @@ pub(crate) fn walk(
             count += 1;
         }
     }
-    finish(op, x, &axes[..count], scales, word, per)
+    finish(op, x, &axes[..count], scales, (word, per, wide))
 }
 
 /// Two neighbouring axes as one, where elements, words (`inner_words` of them along the inner axis) and scales allow, and the
@@ -155,8 +214,7 @@ fn finish(
     x: &View<'_>,
     axes: &[Axis],
     scales: Option<&Scales<'_>>,
-    word: DType,
-    per: usize,
+    (word, per, wide): (DType, usize, usize),
 ) -> Result<Walk> {
     let inner = axes[axes.len() - 1];
     let in_words = inner.extent.div_ceil(per);
@@ -165,11 +223,11 @@ fn finish(
         return Err(shape(op, "x", format!("fewer than {BOX_LIMIT} words and elements along an axis"), count));
     }
     let size = x.dtype().size_bytes();
-    let wide = (per * size).min(16);
-    let aligned = |stride: i64| (stride * size as i64) % wide as i64 == 0;
+    let vector = (per * size).min(VECTOR_BYTES);
+    let aligned = |stride: i64| (stride * size as i64) % vector as i64 == 0;
     let vector = inner.x == 1
         && inner.extent.is_multiple_of(per)
-        && x.device_address().is_multiple_of(wide as u64)
+        && x.device_address().is_multiple_of(vector as u64)
         && axes[..axes.len() - 1].iter().all(|axis| aligned(axis.x));
     let one = FastDiv::new(1);
     let mut args = CodeWalk {
@@ -188,5 +246,5 @@ fn finish(
         (args.x[n], args.words[n], args.scales[n]) = (axis.x, axis.words, axis.scales);
         (args.extent[n], args.block[n]) = (FastDiv::new(extent), FastDiv::new(axis.block));
     }
-    Ok(Walk { args, word, per, vector, count })
+    Ok(Walk { args, word, per, wide, vector, count })
 }

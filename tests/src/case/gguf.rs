@@ -1,7 +1,7 @@
 //! Groups of rows by matrices in blocks of GGUF: every type, few rows and many, by offsets, counts and choices of rows; rows of a list.
 
 use rocfire_hal::{DType, Stream, Tensor};
-use rocfire_kernels::quant::{Gguf, GgufMatrices, ListedRows, gguf_matmul_grouped, gguf_matmul_listed};
+use rocfire_kernels::quant::{Gguf, GgufMatrices, ListedRows, gguf_matmul, gguf_matmul_grouped, gguf_matmul_listed};
 
 use super::drawn::{Draw, forever};
 use super::grouped_codes::{By, GroupRows};
@@ -12,7 +12,7 @@ use crate::oracle::dot;
 const CONTIGUOUS: Placement = Placement::Contiguous;
 
 /// Type of A and of C, rows of each group, N and K, blocks and how many lie behind a line, groups, how A lies.
-type Row = ([DType; 2], &'static [usize], [usize; 2], (Gguf, usize), By, Placement);
+pub(super) type Row = ([DType; 2], &'static [usize], [usize; 2], (Gguf, usize), By, Placement);
 
 const CASES: [Row; 23] = {
     use DType::{BF16, F16, F32};
@@ -203,7 +203,7 @@ fn halves(kind: Gguf) -> &'static [usize] {
 }
 
 /// Any bytes, with scales such that weights stay of the order of one.
-fn block(kind: Gguf, seed: usize) -> Vec<u8> {
+pub(super) fn block(kind: Gguf, seed: usize) -> Vec<u8> {
     let byte = |at: usize| ((seed * 2_654_435_761 + at * 40_503 + (seed + at) * (seed + at) * 7919) >> 7) as u8;
     let mut block: Vec<u8> = (0..kind.bytes()).map(byte).collect();
     // A power of two.
@@ -232,7 +232,7 @@ fn six_bits(scales: &[u8], group: usize) -> [u8; 2] {
 }
 
 /// Weight `at` of a block, as ggml's `dequantize_row` of the type has it.
-fn weight(kind: Gguf, block: &[u8], at: usize) -> f64 {
+pub(super) fn weight(kind: Gguf, block: &[u8], at: usize) -> f64 {
     let nibble = |byte: u8, high: bool| if high { byte >> 4 } else { byte & 15 };
     // Of the older types.
     let (byte, is_high) = (at % 16, at / 16 == 1);
@@ -284,7 +284,7 @@ fn weight(kind: Gguf, block: &[u8], at: usize) -> f64 {
 }
 
 /// The product; what is no group's is not written: there the case has zeros from before.
-fn coded(([dtype, output], rows, [n, k], (kind, behind), by, a_placement): Row) -> Case {
+pub(super) fn coded(([dtype, output], rows, [n, k], (kind, behind), by, a_placement): Row) -> Case {
     let (count, grouped) = (rows.len(), GroupRows { of: rows, by });
     let (in_line, apart) = (k / kind.weights(), k / kind.weights() + behind);
     let blocks: Vec<u8> = (0..count * n * apart).flat_map(|seed| block(kind, seed)).collect();
@@ -329,6 +329,59 @@ fn coded(([dtype, output], rows, [n, k], (kind, behind), by, a_placement): Row) 
     let output = ([&grouped.lines()[..], &[n]].concat(), output);
     let call = Call { inputs, outputs: vec![output], launch, oracle };
     Case::new("gguf_matmul_grouped", dtype, size, 2.0 * (grouped.total() * n * k) as f64, call).summing(k)
+}
+
+/// Rows by one matrix: a few, by lanes and by operands, tiles, and so many that weights are written out; axes before the rows.
+pub fn plain() -> Vec<Case> {
+    use DType::{BF16, F16, F32};
+    use Placement::{Strided, Transposed};
+    type Plain = ([DType; 2], &'static [usize], [usize; 2], Gguf, Placement);
+    let of: [Plain; 14] = [
+        ([BF16, BF16], &[1], [70, 1280], Gguf::Q4K, CONTIGUOUS),
+        ([F16, F16], &[2, 3], [33, 96], Gguf::Q4_0, CONTIGUOUS),
+        ([F32, F32], &[1], [17, 512], Gguf::Q6K, CONTIGUOUS),
+        ([F32, F32], &[13], [31, 160], Gguf::Q5_1, Transposed),
+        ([BF16, F32], &[17], [47, 256], Gguf::Q2K, CONTIGUOUS),
+        ([F16, F16], &[32], [40, 320], Gguf::Q5_0, CONTIGUOUS),
+        ([BF16, BF16], &[3, 11], [65, 256], Gguf::Q5K, CONTIGUOUS),
+        ([BF16, BF16], &[67], [33, 512], Gguf::Q3K, Strided),
+        ([F16, F32], &[80], [72, 1056], Gguf::Q8_0, CONTIGUOUS),
+        ([BF16, BF16], &[2, 130], [48, 256], Gguf::Q4K, CONTIGUOUS),
+        ([F16, F32], &[257], [33, 64], Gguf::Q4_1, Strided),
+        ([BF16, BF16], &[256], [1, 32], Gguf::Q8_0, CONTIGUOUS),
+        ([F16, F16], &[0], [16, 64], Gguf::Q8_0, CONTIGUOUS),
+        ([BF16, BF16], &[1], [1, 32], Gguf::Q5_0, CONTIGUOUS),
+    ];
+    of.into_iter()
+        .map(|([dtype, output], rows, [n, k], kind, placement)| {
+            let in_line = k / kind.weights();
+            let blocks: Vec<u8> = (0..n * in_line).flat_map(|seed| block(kind, seed)).collect();
+            let bytes = blocks.iter().map(|&byte| f64::from(byte)).collect();
+            let launch = move |stream: &Stream, inputs: &[Tensor], outputs: &mut [Tensor]| -> Result<(), Failure> {
+                let w = GgufMatrices { blocks: inputs[1].view(), kind };
+                Ok(gguf_matmul(stream, inputs[0].view(), &w, outputs[0].view_mut())?)
+            };
+            let oracle = move |inputs: &[Array]| {
+                let of = |at: usize| {
+                    let block = &blocks[at / kind.weights() * kind.bytes()..][..kind.bytes()];
+                    weight(kind, block, at % kind.weights())
+                };
+                let weights: Vec<f64> = (0..n * k).map(of).collect();
+                let a = &inputs[0].values;
+                let cell = |at: usize| dot((0..k).map(|i| (a[at / n * k + i], weights[at % n * k + i])));
+                vec![(0..a.len() / k * n).map(cell).collect()]
+            };
+            let shape = |last: usize| rows.iter().copied().chain([last]).collect::<Vec<_>>();
+            let inputs = vec![
+                (Array::random(&shape(k), dtype, 1), placement),
+                (Array::new(&[1, n, in_line * kind.bytes()], DType::U8, bytes), CONTIGUOUS),
+            ];
+            let (flops, size) =
+                (2.0 * (rows.iter().product::<usize>() * n * k) as f64, format!("{rows:?} x {n} x {k}"));
+            let call = Call { inputs, outputs: vec![(shape(n), output)], launch, oracle };
+            Case::new("gguf_matmul", dtype, format!("{size} {kind:?} {output} {placement:?}"), flops, call).summing(k)
+        })
+        .collect()
 }
 
 /// Lists of matrices alone, whose entries are the choices: one, one token's, several tokens', and more than an axis of a grid has.

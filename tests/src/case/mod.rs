@@ -7,6 +7,7 @@ mod combine;
 mod conv;
 mod cross_entropy;
 mod delta;
+mod dequantise;
 mod drawn;
 mod elementwise;
 mod experts;
@@ -363,6 +364,8 @@ pub fn all() -> Vec<Case> {
         grouped_scaled::cases(),
         scaled_end::cases(),
         gguf::in_order(),
+        dequantise::cases(),
+        gguf::plain(),
     ]
     .into_iter()
     .flatten()

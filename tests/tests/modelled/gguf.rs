@@ -1,8 +1,10 @@
-//! Experts whose matrices are in blocks of GGUF.
+//! Experts whose matrices are in blocks of GGUF, and weights written out.
 
 use rocfire_hal::{DType, Device, Tensor};
 use rocfire_kernels::gemm::GemmGroups;
-use rocfire_kernels::quant::{Gguf, GgufMatrices, gguf_matmul_grouped};
+use rocfire_kernels::quant::{
+    CodeLayout, Format, Gguf, GgufMatrices, ScaleKind, Scales, dequantise, gguf_dequantise, gguf_matmul_grouped,
+};
 
 use super::{Outcome, zeros};
 
@@ -23,4 +25,22 @@ pub fn experts(device: &Device, tokens: usize) -> Outcome {
     let groups = GemmGroups::Choices { offsets: offsets.view(), order: order.view(), each: CHOSEN };
     let w = GgufMatrices { blocks: blocks.view(), kind: Gguf::Q4K };
     Ok(gguf_matmul_grouped(device.stream(), a.view(), &w, &groups, c.view_mut())?)
+}
+
+/// Weights of 4096 x 14336 in blocks, as bf16.
+pub fn decoded(device: &Device, kind: Gguf) -> Outcome {
+    let [n, k] = [14336, 4096];
+    let blocks = zeros(device, &[1, n, k / kind.weights() * kind.bytes()], DType::U8)?;
+    let mut x = zeros(device, &[1, n, k], DType::BF16)?;
+    Ok(gguf_dequantise(device.stream(), &GgufMatrices { blocks: blocks.view(), kind }, x.view_mut())?)
+}
+
+/// Weights of 4096 x 14336 in words of 4 bits along N, with a scale of 128 along K, as bf16.
+pub fn decoded_words(device: &Device) -> Outcome {
+    let ([k, n], block) = ([4096, 14336], [128, 1]);
+    let layout = CodeLayout::packed(Format::I4, 1, n);
+    let words = zeros(device, &layout.words_shape(&[k, n], DType::U32), DType::U32)?;
+    let (scales, mut x) = (zeros(device, &[k / block[0], n], DType::F16)?, zeros(device, &[k, n], DType::BF16)?);
+    let scales = Scales { view: scales.view(), kind: ScaleKind::F16, block: &block, global: None };
+    Ok(dequantise(device.stream(), words.view(), &layout, Some(&scales), x.view_mut())?)
 }

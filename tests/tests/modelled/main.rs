@@ -26,7 +26,7 @@ use rocfire_kernels::hadamard::hadamard;
 use rocfire_kernels::loss::{CrossEntropy, cross_entropy};
 use rocfire_kernels::mla::{AbsorbInputs, ExpandInputs, ExpandWeight, absorb, expand};
 use rocfire_kernels::norm::{NormGradients, NormKind, NormParams, norm, norm_backward};
-use rocfire_kernels::quant::{Format, Granularity, MxRounding, RowCodes, norm_quantise, quantise_activations};
+use rocfire_kernels::quant::{Format, Gguf, Granularity, MxRounding, RowCodes, norm_quantise, quantise_activations};
 use rocfire_kernels::rope::{RopeAngles, RopeParams, RopeStyle, RopeTensor, rope};
 use rocfire_kernels::sample::{Draw, SampleParams, TopK, sample, top_k};
 use rocfire_kernels::softmax::softmax;
@@ -178,6 +178,9 @@ const SUBJECTS: &[Subject] = &[
     always("experts Q4_K 64x8 of 128 2048x768", |d| gguf::experts(d, 64)),
     sampled("experts Q4_K 8x8 of 128 2048x768", |d| gguf::experts(d, 8)),
     sampled("experts Q4_K 1024x8 of 128 2048x768", |d| gguf::experts(d, 1024)),
+    sampled("weights of Q4_K 4096x14336", |d| gguf::decoded(d, Gguf::Q4K)),
+    sampled("weights of Q6_K 4096x14336", |d| gguf::decoded(d, Gguf::Q6K)),
+    sampled("weights of w4a16 4096x14336", gguf::decoded_words),
 ];
 
 /// What misses a limit. A part that is empty says nothing of that.
@@ -300,6 +303,13 @@ const KNOWN: &[Known] = &[
         "gfx1100",
         Limit::Conflicts,
         "of sums alone, which are read once at the end: with one column a lane, those of two waves side by side lie whole turns of the banks apart",
+    ),
+    (
+        "gguf_dequantise",
+        "weights of Q6_K",
+        "",
+        Limit::Conflicts,
+        "blocks of 210 bytes begin at multiples of two, so lanes read runs of 16 bytes by words, and the same word of eight runs is in two banks",
     ),
 ];
 

@@ -11,8 +11,8 @@ use burn::tensor::{DType, Device, Int, Tensor, TensorData};
 use common::numbers;
 use rocfire_burn::RocmDevice;
 use rocfire_burn_nn::{
-    Activation, ByExpert, Experts, Gguf, GgufExperts, GgufMatrices, GroupedEpilogue, grouped_matmul_gguf,
-    listed_matmul_gguf,
+    Activation, ByExpert, Experts, Gguf, GgufExperts, GgufLinear, GgufMatrices, GroupedEpilogue, grouped_matmul_gguf,
+    listed_matmul_gguf, matmul_gguf,
 };
 
 const EXPERTS: usize = 4;
@@ -83,6 +83,37 @@ fn experts_in_blocks_are_those_of_what_the_blocks_stand_for() {
         let other = other.load_record(ModuleRecord::from_bytes(bytes).unwrap());
         other.gate.blocks.val().into_data().assert_eq(&coded.gate.blocks.val().into_data(), true);
     }
+}
+
+#[test]
+fn a_layer_in_blocks_is_that_of_what_the_blocks_stand_for() {
+    let device = Device::from(RocmDevice::emulated("gfx942").unwrap().burn());
+    let [n, k] = [40, 96];
+    for (kind, dtype, near) in
+        [(Gguf::Q8_0, DType::F32, 2e-5), (Gguf::Q4_0, DType::BF16, 2e-2), (Gguf::Q8_0, DType::F16, 4e-3)]
+    {
+        let (all, of_all) = blocks(kind, [n, k], 3, &device);
+        let weight = GgufMatrices::new(all.blocks.val().narrow(0, 1, 1), kind);
+        let plain = of_all.narrow(0, 1, 1).reshape([k, n]);
+        let written = weight.dequantise(DType::F32).unwrap().reshape([n, k]);
+        written.into_data().assert_eq(&plain.clone().transpose().into_data(), true);
+        let bias = numbers([n], 7, DType::F32, &device);
+        let layer = GgufLinear { weight, bias: Some(Param::from_tensor(bias.clone())) };
+        // A row, a few, and so many that weights are written out; of numbers that an operator has just made.
+        for rows in [1, 13, 257] {
+            let x = numbers([2, rows as usize, k], rows, DType::F32, &device).cast(dtype).mul_scalar(0.75);
+            let ours = || layer.forward(x.clone()).cast(DType::F32).into_data();
+            ours().assert_eq(&ours(), true);
+            let theirs = x.clone().cast(DType::F32).matmul(plain.clone().unsqueeze()) + bias.clone().unsqueeze();
+            let values = |data: TensorData| data.convert::<f64>().try_into_vec::<f64>().unwrap();
+            let (ours, theirs) = (values(ours()), values(theirs.into_data()));
+            let bound = near * theirs.iter().fold(1.0_f64, |most, x| most.max(x.abs()));
+            let far = ours.iter().zip(&theirs).find(|(a, b)| (*a - *b).abs() > bound);
+            assert!(far.is_none(), "{kind:?}, {rows} rows of {dtype:?}: {far:?}");
+        }
+    }
+    let flex = Device::from(FlexDevice);
+    assert!(matmul_gguf(Tensor::<2>::zeros([1, 32], &flex), &blocks(Gguf::Q8_0, [4, 32], 0, &flex).0).is_none());
 }
 
 /// Of each choice the sum over K of what its blocks stand for, times its factor; the same twice; nothing of the wrong row.

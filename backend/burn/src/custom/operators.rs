@@ -22,8 +22,8 @@ pub use rocfire_kernels::operators::{
     WindowForm, absorb, accept, accept_greedy, attention, cache_copy, cache_write, causal_conv, code_matrices, coded,
     combine, cross_entropy, delta_rule, expand, expert_matmul, expert_matmul_coded, expert_matmul_gguf, gate,
     group_norm, grouped_matmul, grouped_matmul_coded, grouped_matmul_gguf, hadamard, halve_to_fnuz, listed_matmul_gguf,
-    log_probabilities, norm, paged_attention, penalise, probabilities, rope, rope_table, route, selective_scan,
-    softmax, sort_by_expert, top_k,
+    log_probabilities, matmul_gguf, norm, paged_attention, penalise, probabilities, rope, rope_table, route,
+    selective_scan, softmax, sort_by_expert, top_k,
 };
 pub use rocfire_kernels::quant::{EndActivation, Format, Gguf, Granularity, MxRounding, ScaleKind};
 pub use rocfire_kernels::rope::{RopeFrequencies, RopeScaling, RopeStyle};
@@ -39,6 +39,14 @@ use crate::error::OrPanic;
 /// For a quantised type.
 pub fn row_type(dtype: DType) -> rocfire_hal::DType {
     to_hal(dtype).or_panic()
+}
+
+/// [`operators::dequantise_gguf`] as a type of Burn's.
+///
+/// # Panics
+/// For a quantised type.
+pub fn dequantise_gguf(kind: Gguf, dtype: DType) -> Operator {
+    operators::dequantise_gguf(kind, to_hal(dtype).or_panic())
 }
 
 /// [`operators::expand_coded`] into a type of Burn's.

@@ -1,6 +1,5 @@
 //! A mixture of experts for many tokens. The tokens' rows are gathered in the order of the list of experts,
-//! a grouped product multiplies them on the matrix units, and its rows are scattered back to the tokens. Quantised weights are
-//! decoded by the product itself, or, for many rows of each expert, first to the activations' type, some experts at a time.
+//! a grouped product multiplies them on the matrix units, and its rows are scattered back to the tokens.
 
 use cudarc::driver::DriverError;
 use rocfire_hal::{Buffer, DType, Layout, Stream, Tensor, View};
@@ -9,7 +8,7 @@ use rocfire_kernels::quant::{GgufMatrices, gguf_matmul_grouped};
 
 use crate::family::quantized::{self, Gguf};
 use crate::geometry::groups;
-use crate::product::{Lines, int};
+use crate::product::int;
 use crate::run::{self, Args, Use};
 
 /// A buffer from an address inside it on.
@@ -41,15 +40,7 @@ pub(crate) struct Prefill<'a> {
     pub count: usize,
     pub outputs: usize,
     pub columns: usize,
-    /// Rows of each expert in the mean from which on weights are decoded before they are multiplied.
-    pub decoded_rows: usize,
-    /// Bytes of decoded weights that exist at a time; at least one expert is decoded.
-    pub chunk_bytes: usize,
 }
-
-/// Decoding weights before the product pays from so many rows per expert on: a product decodes them once for each tile of up to 64
-/// rows.
-pub(crate) const DECODED_ROWS: usize = 256;
 
 /// Sorting tokens by expert pays from so many rows per expert on. It costs a gather and a scatter; without it each row reads the
 /// codes again.
@@ -63,41 +54,25 @@ impl Prefill<'_> {
         let starts = Tensor::empty(&device, &[self.all + 1], DType::I32)?;
         let mut products = Tensor::empty(&device, &[self.count, self.outputs], DType::F32)?;
         self.gather(stream, &rows, &starts)?;
-        let mut multiply = |weights: &Buffer, at: u64, first: usize, experts: usize| -> Result<(), DriverError> {
-            let (outputs, columns) = (self.outputs as i64, self.columns as i64);
-            // Weights are [experts, outputs, columns]; the product wants [experts, columns, outputs].
-            let shape = [experts, self.columns, self.outputs];
-            let layout = Layout::strided(&shape, &[outputs * columns, 1, columns], at as i64)?;
-            let weights = View::new(weights, layout, self.dtype)?;
-            let bounds = starts.view().with_layout(starts.layout().slice(0, first, first + experts + 1, 1)?)?;
-            let by_expert = GemmGroups::Offsets(bounds);
-            gemm_grouped(stream, rows.view(), weights, &by_expert, products.view_mut(), &GemmParams::default())?;
-            Ok(())
-        };
+        let by_expert = GemmGroups::Offsets(starts.view());
+        let (outputs, columns) = (self.outputs as i64, self.columns as i64);
+        let first = self.weights.first - self.weights.buffer.device_address();
         match self.gguf {
             None => {
-                let first = self.weights.first - self.weights.buffer.device_address();
-                multiply(self.weights.buffer, first / self.dtype.size_bytes() as u64, 0, self.all)?;
-            }
-            Some(gguf) if self.count < self.all * self.decoded_rows => {
-                let shape = [self.all, self.outputs, self.columns / gguf.size * gguf.bytes];
-                let first = (self.weights.first - self.weights.buffer.device_address()) as i64;
-                let strides = [(shape[1] * shape[2]) as i64, shape[2] as i64, 1];
-                let layout = Layout::strided(&shape, &strides, first)?;
-                let blocks = View::new(self.weights.buffer, layout, DType::U8)?;
-                let (w, groups) = (GgufMatrices { blocks, kind: gguf.kind }, GemmGroups::Offsets(starts.view()));
-                gguf_matmul_grouped(stream, rows.view(), &w, &groups, products.view_mut())?;
+                // Weights are [experts, outputs, columns]; the product wants [experts, columns, outputs].
+                let shape = [self.all, self.columns, self.outputs];
+                let first = first / self.dtype.size_bytes() as u64;
+                let layout = Layout::strided(&shape, &[outputs * columns, 1, columns], first as i64)?;
+                let weights = View::new(self.weights.buffer, layout, self.dtype)?;
+                gemm_grouped(stream, rows.view(), weights, &by_expert, products.view_mut(), &GemmParams::default())?;
             }
             Some(gguf) => {
-                let most = (self.chunk_bytes / (self.dtype.size_bytes() * self.outputs * self.columns).max(1))
-                    .clamp(1, self.all);
-                let decoded = Tensor::empty(&device, &[most, self.outputs, self.columns], self.dtype)?;
-                let lines = Lines { gguf, weights: self.weights.first, columns: self.columns, to: self.device_type };
-                for first in (0..self.all).step_by(most) {
-                    let experts = most.min(self.all - first);
-                    lines.decode(stream, first * self.outputs, experts * self.outputs, decoded.buffer())?;
-                    multiply(decoded.buffer(), 0, first, experts)?;
-                }
+                let shape = [self.all, self.outputs, self.columns / gguf.size * gguf.bytes];
+                let strides = [(shape[1] * shape[2]) as i64, shape[2] as i64, 1];
+                let layout = Layout::strided(&shape, &strides, first as i64)?;
+                let blocks = View::new(self.weights.buffer, layout, DType::U8)?;
+                let w = GgufMatrices { blocks, kind: gguf.kind };
+                gguf_matmul_grouped(stream, rows.view(), &w, &by_expert, products.view_mut())?;
             }
         }
         self.scatter(stream, &products)
@@ -131,64 +106,5 @@ impl Prefill<'_> {
         //   sizes, and the kernel passes over tokens that lie outside (1).
         // - the output is named (2).
         unsafe { run::launch(stream, key, source, groups(self.count as u64, 256), &args, &[self.out.buffer]) }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use rocfire_hal::{Config, Device, DeviceId};
-
-    use super::*;
-    use crate::family::quantized::TYPES;
-
-    #[test]
-    fn weights_decoded_some_experts_at_a_time_or_by_tiles_give_the_same_product() {
-        let device = Device::open(DeviceId::emulated("gfx1100").unwrap(), Config::from_env().unwrap()).unwrap();
-        let (all, outputs, columns, count, gguf) = (5, 7, 64, 11, TYPES[4]);
-        // Codes that count, and scales of one half.
-        let block = |n: usize| [0, 0x38].into_iter().chain((0..32).map(move |i| (n * 5 + i) as u8));
-        let weights: Vec<u8> = (0..all * outputs * columns / 32).flat_map(block).collect();
-        let x: Vec<u8> = (0..count * columns).flat_map(|n| [0, 0x30 + (n % 7) as u8]).collect();
-        // One expert has no token.
-        let experts = [0_u32, 0, 0, 1, 1, 3, 3, 3, 3, 4, 4].map(u32::to_le_bytes).concat();
-        let tokens: Vec<u8> = (0..count as u32).rev().flat_map(u32::to_le_bytes).collect();
-        let upload = |bytes: &[u8]| Tensor::from_bytes(&device, &[bytes.len()], DType::U8, bytes).unwrap();
-        let [weights, x, experts, tokens, factors] =
-            [&weights, &x, &experts, &tokens, &[0x3f; 44].to_vec()].map(|b| upload(b));
-        let address = |tensor: &Tensor| tensor.view().device_address();
-        let run = |decoded_rows: usize, chunk_bytes: usize| {
-            let out = Tensor::from_bytes(&device, &[4 * count * outputs], DType::U8, &vec![0xff; 4 * count * outputs])
-                .unwrap();
-            let part = |tensor: &Tensor| (tensor.buffer().clone(), address(tensor));
-            let [(weights, weights_at), (to, to_at)] = [part(&weights), part(&out)];
-            let prefill = Prefill {
-                dtype: DType::F16,
-                device_type: "f16",
-                out_type: "float",
-                x: address(&x),
-                weights: Part { buffer: &weights, first: weights_at },
-                gguf: Some(gguf),
-                tokens: address(&tokens),
-                experts: address(&experts),
-                factors: address(&factors),
-                out: Part { buffer: &to, first: to_at },
-                all,
-                top: 1,
-                count,
-                outputs,
-                columns,
-                decoded_rows,
-                chunk_bytes,
-            };
-            prefill.run(device.stream()).unwrap();
-            out.to_bytes().unwrap()
-        };
-        // Two experts at a time, the last chunk of one; and all at once.
-        let (apart, whole) = (run(0, 2 * 2 * outputs * columns), run(0, 1 << 20));
-        assert_eq!(apart, whole);
-        // Sums of numbers that both types hold are exact in any order.
-        assert_eq!(run(DECODED_ROWS, 0), whole);
-        let numbers = whole.chunks_exact(4).map(|bytes| f32::from_le_bytes(bytes.try_into().unwrap()));
-        assert!(numbers.clone().all(f32::is_finite) && numbers.clone().any(|number| number > 1.0));
     }
 }

@@ -14,7 +14,7 @@ use rocfire_kernels::quant::{GgufMatrices, ListedRows, gguf_matmul_listed};
 
 use crate::experts::{self, Part, Prefill};
 use crate::family::quantized::{self, Gguf, MAT_VEC_ROWS, TYPES};
-use crate::product::{CHUNK_BYTES, Product, int};
+use crate::product::{Product, int};
 use crate::run::{self, Args, MatVecKind, Use};
 
 type Result<T = ()> = std::result::Result<T, DriverError>;
@@ -291,11 +291,12 @@ macro_rules! product_launchers {
                     let (gguf, columns) = (TYPES[$at], count("ncols_x", ncols_x)?);
                     let (outputs, rows) = (count("nrows_x", nrows_x)?, count("ncols_y", ncols_y)?);
                     let padded = columns.next_multiple_of(PADDING);
-                    read(call, "x", x as u64, (outputs * (columns / gguf.size) * gguf.bytes) as u64)?;
                     read(call, "y", y as u64, (rows * activation_bytes(padded)) as u64)?;
                     let on = call.settled();
+                    let lines = [outputs, columns / gguf.size * gguf.bytes];
+                    let weights = on.tensor("x", x as u64, &lines, DType::U8)?;
                     let mut out = on.tensor("dst", dst as u64, &[rows, count("stride_col_dst", stride_col_dst)?], DType::F32)?;
-                    let (weights, x) = (x as u64, y as u64);
+                    let (weights, x) = (weights.view(), y as u64);
                     Product { gguf, weights, x, columns, outputs, rows, padded }.run(on.stream(), &mut out)
                 });
             }
@@ -441,8 +442,6 @@ fn prefill(call: &Call, gguf: Option<Gguf>, element: Element, to: Element, given
         count: tokens,
         outputs,
         columns,
-        decoded_rows: experts::DECODED_ROWS,
-        chunk_bytes: CHUNK_BYTES,
     };
     prefill.run(on.stream())
 }

@@ -7,8 +7,9 @@
 
 use cudarc::driver::DriverError;
 use cudarc::rocfire::{Node, Turn};
-use rocfire_hal::{Buffer, DType, Layout, Stream, Tensor, View};
+use rocfire_hal::{DType, Layout, Stream, Tensor, View};
 use rocfire_kernels::gemm::{GemmParams, gemm};
+use rocfire_kernels::quant::{GgufMatrices, gguf_dequantise};
 
 use crate::family::quantized::{self, Gguf, MAT_VEC_ROWS};
 use crate::geometry::groups;
@@ -21,10 +22,10 @@ pub(crate) const CHUNK_BYTES: usize = 64 << 20;
 
 /// A product: `out[row, m] = weights[m, :] · x[row, :]`.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Product {
+pub(crate) struct Product<'a> {
     pub gguf: Gguf,
-    /// Address of `outputs` lines of weights.
-    pub weights: u64,
+    /// Lines of weights, u8 `[outputs, bytes of a line]`, one behind the other.
+    pub weights: View<'a>,
     /// Address of the rows of int8 activations, laid out as `coded_rows.h` says.
     pub x: u64,
     pub columns: usize,
@@ -41,21 +42,21 @@ pub(crate) fn by_name(gguf: Gguf, node: &Node, stream: &Stream, turn: &Turn) -> 
     let (outputs, rows, padded) = (size(4), size(5), size(6));
     // Columns behind the last whole block are left out, as in mat-vecs.
     let columns = size(3) / gguf.size * gguf.size;
-    let weights = node.tensor(0, &[outputs * (columns / gguf.size) * gguf.bytes], DType::U8, turn)?;
+    let weights = node.tensor(0, &[outputs, columns / gguf.size * gguf.bytes], DType::U8, turn)?;
     let x = node.tensor(1, &[rows * padded / 32 * 36], DType::U8, turn)?;
     let mut out = node.tensor(2, &[rows, size(7)], DType::F32, turn)?;
-    let (weights, x) = (weights.view().device_address(), x.view().device_address());
+    let (weights, x) = (weights.view(), x.view().device_address());
     let product = Product { gguf, weights, x, columns, outputs, rows, padded };
     product.run(stream, &mut out)
 }
 
-impl Product {
+impl Product<'_> {
     /// Launches the product; `out` is `[rows, at least outputs]`, dense.
     pub(crate) fn run(&self, stream: &Stream, out: &mut Tensor) -> Result {
         self.run_by(stream, out, CHUNK_BYTES)
     }
 
-    /// The same with at most `chunk_bytes` bytes of decoded weights at a time, but at least a line of them.
+    /// The same with at most `chunk_bytes` bytes of decoded weights at a time, but at least two lines of them.
     fn run_by(&self, stream: &Stream, out: &mut Tensor, chunk_bytes: usize) -> Result {
         if self.rows == 0 || self.outputs == 0 {
             return Ok(());
@@ -72,12 +73,12 @@ impl Product {
         let x = Tensor::empty(&device, &[self.rows, self.columns], DType::F16)?;
         let divisors = Tensor::empty(&device, &[self.rows], DType::F32)?;
         self.codes_to_f16(stream, &x, &divisors)?;
-        let lines = (chunk_bytes / (2 * self.columns)).clamp(1, self.outputs);
-        let weights = Tensor::empty(&device, &[lines, self.columns], DType::F16)?;
+        // Two lines of any type are whole words, at which the next chunk begins.
+        let lines = (chunk_bytes / (2 * self.columns)).max(1).next_multiple_of(2).min(self.outputs);
+        let mut weights = Tensor::empty(&device, &[lines, self.columns], DType::F16)?;
         for first in (0..self.outputs).step_by(lines) {
             let lines = lines.min(self.outputs - first);
-            let of = Lines { gguf: self.gguf, weights: self.weights, columns: self.columns, to: "f16" };
-            of.decode(stream, first, lines, weights.buffer())?;
+            self.decode(stream, first, lines, &mut weights)?;
             let transposed = Layout::strided(&[self.columns, lines], &[1, self.columns as i64], 0)?;
             let chunk = out.layout().slice(1, first, first + lines, 1)?;
             let (b, c) = (View::new(weights.buffer(), transposed, DType::F16)?, out.view_mut().with_layout(chunk)?);
@@ -89,7 +90,8 @@ impl Product {
     fn mat_vec(&self, stream: &Stream, out: &Tensor) -> Result {
         let key = (Use::MatVec, self.gguf.name, "float", self.rows);
         let source = run::source(key, || quantized::mat_vec_of(self.gguf, "float", &self.rows.to_string()));
-        let args = Args::new().word(self.weights).word(self.x).word(address(out)).int(int(self.columns)?);
+        let args =
+            Args::new().word(self.weights.device_address()).word(self.x).word(address(out)).int(int(self.columns)?);
         let stride = out.layout().strides()[0] as usize;
         let args = args.int(int(self.outputs)?).int(int(self.padded)?).int(int(stride)?);
         let config = quantized::mat_vec_grid(self.outputs as u64, self.rows);
@@ -98,6 +100,16 @@ impl Product {
         //   `rows` rows of `stride` elements (1).
         // - the output is named (2).
         unsafe { run::launch(stream, key, source, config, &args, &[out.buffer()]) }
+    }
+
+    /// Decodes `lines` lines from line `first` on to the first of `to`.
+    fn decode(&self, stream: &Stream, first: usize, lines: usize, to: &mut Tensor) -> Result {
+        let line_bytes = self.weights.shape()[1];
+        let blocks = self.weights.layout().slice(0, first, first + lines, 1)?.reshape(&[1, lines, line_bytes]);
+        let blocks = self.weights.with_layout(blocks.expect("lines lie one behind the other"))?;
+        let lies = Layout::contiguous(&[1, lines, self.columns])?;
+        let w = GgufMatrices { blocks, kind: self.gguf.kind };
+        Ok(gguf_dequantise(stream, &w, to.view_mut().with_layout(lies)?)?)
     }
 
     /// Decodes the activations to `x`, each row divided by its number in `divisors`.
@@ -123,33 +135,6 @@ impl Product {
         // - the arguments are those of scale_rows.hip; `out` has `rows` rows of `stride` elements, `factors` as many (1).
         // - the output is named (2).
         unsafe { run::launch(stream, key, source, groups(self.rows as u64, 256), &args, &[out.buffer()]) }
-    }
-}
-
-/// Lines of quantised weights to be decoded.
-pub(crate) struct Lines {
-    pub gguf: Gguf,
-    /// Address of the first line.
-    pub weights: u64,
-    pub columns: usize,
-    /// The type in device code that the weights become.
-    pub to: &'static str,
-}
-
-impl Lines {
-    /// Decodes `lines` lines from line `first` on into the buffer `to`.
-    pub(crate) fn decode(&self, stream: &Stream, first: usize, lines: usize, to: &Buffer) -> Result {
-        let key = (Use::Dequantise, self.gguf.name, self.to, 0);
-        let source = run::source(key, || quantized::dequantise_counted(self.gguf, self.to, 1));
-        let blocks = self.columns / self.gguf.size;
-        let units = lines * blocks * self.gguf.units();
-        let args = Args::new().word(self.weights + (first * blocks * self.gguf.bytes) as u64).word(to.device_address());
-        let args = args.int(int(units)?);
-        // SAFETY:
-        // - the arguments are those of dequantise.hip; lines `first` to `first + lines` are inside the weights, and `to` has
-        //   room for that many (1).
-        // - the output is named (2).
-        unsafe { run::launch(stream, key, source, groups(units.div_ceil(256) as u64, 256), &args, &[to]) }
     }
 }
 
@@ -182,14 +167,18 @@ mod tests {
         let x: Vec<u8> = (0..rows).flat_map(|row| codes(row).chain(scales(row))).collect();
         let upload = |bytes: &[u8]| Tensor::from_bytes(&device, &[bytes.len()], DType::U8, bytes).unwrap();
         let (weights, x) = (upload(&weights), upload(&x));
-        let product = Product { gguf, weights: address(&weights), x: address(&x), columns, outputs, rows, padded };
+        let lines = Layout::contiguous(&[outputs, columns / gguf.size * gguf.bytes]).unwrap();
+        let weights = weights.view().with_layout(lines).unwrap();
+        let product = Product { gguf, weights, x: address(&x), columns, outputs, rows, padded };
         let run = |chunk_bytes: usize| {
             let mut out = Tensor::empty(&device, &[rows, outputs], DType::F32).unwrap();
             product.run_by(device.stream(), &mut out, chunk_bytes).unwrap();
             out.to_bytes().unwrap()
         };
-        // Two lines at a time, the last chunk of one.
-        assert_eq!(run(2 * 2 * columns), run(CHUNK_BYTES));
+        // Two lines at a time, the last chunk of one; and where there is room for one alone.
+        for lines in [2, 1] {
+            assert_eq!(run(lines * 2 * columns), run(CHUNK_BYTES));
+        }
         let first = f32::from_le_bytes(run(CHUNK_BYTES)[..4].try_into().unwrap());
         let expected: i32 = (0..64i32).map(|i| (i % 32 + 5 * (i / 32)) * i).sum();
         assert!((f64::from(first) - f64::from(expected) / 4.0).abs() <= 1e-3 * f64::from(expected), "{first}");

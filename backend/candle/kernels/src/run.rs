@@ -20,7 +20,6 @@ pub(crate) type Key = (Use, &'static str, &'static str, usize);
 pub(crate) enum Use {
     Quantise,
     MatVec,
-    Dequantise,
     CodesToF16,
     ScaleRows,
     Moe,
@@ -33,7 +32,6 @@ impl Use {
         match self {
             Use::Quantise => "quantise",
             Use::MatVec => "mat_vec",
-            Use::Dequantise => "dequantise",
             Use::CodesToF16 => "codes_to_f16",
             Use::ScaleRows => "scale_rows",
             Use::Moe => "moe_gemm",

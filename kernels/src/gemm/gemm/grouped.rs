@@ -200,6 +200,20 @@ pub(crate) struct GroupArgs {
 }
 
 impl ToldGroups {
+    /// All of `rows`, a group that the host knows, for tiles of so many.
+    pub(crate) fn whole(rows: usize, tile: usize) -> ToldGroups {
+        let (bounds, choices, each, a_rows) = (0, 0, 0, 0);
+        ToldGroups {
+            grouping: Grouping::Whole,
+            bounds,
+            choices,
+            count: 1,
+            row_tiles: rows.div_ceil(tile),
+            each,
+            a_rows,
+        }
+    }
+
     /// As the end of arguments. `each`: rows of a group that counts its own.
     pub(crate) fn args(&self, each: usize, apart: [i64; 2]) -> GroupArgs {
         GroupArgs {

@@ -1,14 +1,17 @@
 //! `gguf_matmul_grouped`: groups of rows, each by a matrix in blocks of GGUF. Few rows a group go to `gguf_matrix.hip` where the matrix
 //! unit takes them, by way of LDS to `gguf_staged.hip` on NVIDIA's cards, the fewest of others to `gguf_few.hip`, which reads each line of
-//! blocks once for up to four rows, the rest to the tiles of `q_matmul.hip`, whose weights `gguf_tiles.h` decodes.
+//! blocks once for up to four rows, the rest to the tiles of `q_matmul.hip`, whose weights `gguf_tiles.h` decodes. For many rows they are
+//! written out first.
 
 use std::borrow::Cow;
 
+use rocfire_arch::Matrix;
 use rocfire_fusion::Epilogue;
 use rocfire_hal::profile::Work;
 use rocfire_hal::{DType, Error, Source, Stream, View, ViewMut};
 
 use super::grouped::{Apart, GroupedArgs};
+use super::written::Coded;
 use super::{
     BLOCK, GGUF_FEW, GGUF_LISTED, GGUF_MATRIX, GGUF_STAGED, GGUF_TILES, QMatmulArgs, QMatmulKey, in_vectors_of_a,
     source_of,
@@ -16,7 +19,7 @@ use super::{
 use crate::Result;
 use crate::epilogue::{self, BoundEpilogue};
 use crate::family::{self, BOX_LIMIT, FastDiv, KernelLaunch, Sources, c_type, shape};
-use crate::gemm::{GemmGroups, Grouping, matrix_side};
+use crate::gemm::{GemmGroups, Grouping, ToldGroups, matrix_side};
 use crate::quant::format::Format;
 use crate::quant::gguf::{Gguf, GgufMatrices};
 use crate::quant::gguf_matrix::{ROWS_MAX, Tile};
@@ -37,7 +40,7 @@ const LOW_ROWS: usize = 32;
 /// K of a tile's round: two units of a K type.
 const DEEP: usize = 128;
 
-/// `c[rows of g] = a[rows of g] · w[g]` for every group `g`, the weights read as blocks of GGUF: nothing of them is written out.
+/// `c[rows of g] = a[rows of g] · w[g]` for every group `g`, the weights read as blocks of GGUF; for few rows nothing of them is written out.
 ///
 /// # Shapes
 /// `w`: `[groups, N, bytes of K weights]`: a line of blocks for each column of the product. `a`, `c` and groups as
@@ -45,12 +48,14 @@ const DEEP: usize = 128;
 /// # Types
 /// `a` of f32, f16 or bf16, `c` of the same or f32; every type of GGUF.
 /// # Numerics
-/// Sums in f32, one rounding at the store. Up to 32 rows a group in the mean, rows of 16 bits that are contiguous and aligned to 16 bytes
+/// Sums in f32, one rounding at the store. Up to 32 rows a group in the mean, 64 on NVIDIA's cards, rows of 16 bits that are contiguous and aligned to 16 bytes
 /// are multiplied, where a matrix unit takes them, by codes as they are: the sum over the weights of one scale is multiplied by it, the
 /// sum of `a` there by the offset, in f32; codes enter with up to 1152 added, which is taken from the sum again, so what is within 1152 of
 /// overflow in f32 may become no number. Else, up to two rows a group in the mean, or eight in all, a weight is `scale · code + offset` in
-/// f32, multiplied as it is; of more rows it is rounded once to the type of `a`. By how many rows, and by which others, a row is
-/// multiplied with changes no bit on either side of these bounds.
+/// f32, multiplied as it is; of more rows it is rounded once to the type of `a`. From 256 rows a group in the mean on, on NVIDIA's cards
+/// from 65 on, weights of 16 bits up to 512 MiB at a time are written out so and multiplied as
+/// [`gemm_grouped`](crate::gemm::gemm_grouped) does. By how many rows, and by which others, a row is multiplied with changes no bit
+/// between two of these bounds.
 /// # Errors
 /// `Shape` for blocks, rows and groups that do not fit; `Unsupported` for another type of `a`.
 /// # Source
@@ -133,8 +138,27 @@ fn multiply(
     if c.is_empty() || count == 0 {
         return Ok(());
     }
+    let (coded, mean) = (Coded::Blocks(w), c.shape().iter().rev().skip(1).product::<usize>() / count);
+    if let Some(at_once) = coded.at_once(stream, a.dtype(), mean, [k, n]) {
+        return coded.multiply_groups(stream, a, groups, (c, epilogue), ([count, k, n], mean), at_once);
+    }
     let mut copy = None;
     let ([a, c], each) = groups.lined_up(OP, stream, [a, c], &mut copy)?;
+    let rows = c.shape()[0];
+    let told = |tile: usize| (groups.told(&a, [rows, each], tile), each);
+    launch(OP, stream, a, w, &told, [count, k, n], (c, epilogue))
+}
+
+/// The product of rows, as they are told to a kernel whose tiles have so many, each group's by its matrix: all checked.
+pub(super) fn launch(
+    op: &'static str,
+    stream: &Stream,
+    a: View<'_>,
+    w: &GgufMatrices<'_>,
+    told: &dyn Fn(usize) -> (ToldGroups, usize),
+    [count, k, n]: [usize; 3],
+    (c, epilogue): (View<'_>, Option<BoundEpilogue<'_>>),
+) -> Result<()> {
     let rows = c.shape()[0];
     // An epilogue's outputs need not have the type of the products.
     let output = if epilogue.is_some() { a.dtype() } else { c.dtype() };
@@ -145,7 +169,7 @@ fn multiply(
     let line = begins.is_multiple_of(COPIED).then_some(blocks[1] as usize);
     let way = Way::choose(stream, a.dtype(), w.kind, [rows, count, n, k], (in_vectors, line));
     let tile = way.tile();
-    let told = groups.told(&a, [rows, each], tile[0]);
+    let (told, each) = told(tile[0]);
     let (a_strides, c_strides) = (a.layout().strides(), c.layout().strides());
     let product = QMatmulArgs {
         a: a.device_address(),
@@ -172,14 +196,14 @@ fn multiply(
         a_vector: u32::from(in_vectors),
     };
     let args = GroupedArgs::new(product, &told, each, &Apart { w_group: blocks[0], s_group_bytes: 0 });
-    let grid = told.grid(OP, [rows, n], tile)?;
+    let grid = told.grid(op, [rows, n], tile)?;
     static SOURCES: Sources<(GgufKey, u128)> = Sources::new();
     let epilogue = epilogue.as_ref();
     let (hash, text) = epilogue::hash_and_text(epilogue);
     let key = GgufKey { input: a.dtype(), output, kind: w.kind, way, grouping: told.grouping };
     let source = SOURCES.get((key, hash), |_| source(key, text));
     let threads = way.threads(stream.device().arch().info().wave_size as usize);
-    let launch = KernelLaunch::new(stream, &source, (OP, way.kernel()), grid, [threads, 1, 1])
+    let launch = KernelLaunch::new(stream, &source, (op, way.kernel()), grid, [threads, 1, 1])
         .with(way.lds_bytes(), Work::default())
         .reading_early(matches!(way, Way::Staged(_)).then(|| w.blocks.buffer()));
     // SAFETY:
@@ -215,7 +239,9 @@ impl Way {
         let (device, mean) = (stream.device(), rows.div_ceil(count));
         let info = device.arch().info();
         let matrix = device.config().matrix && matrix_side(info, dtype) != 0;
-        if matrix && dtype != DType::F32 && in_vectors && mean <= ROWS_MAX {
+        // Reading blocks for every 32 rows is faster than tiles for as many again on NVIDIA's cards.
+        let most = if info.matrix == Matrix::MmaSync { 2 * ROWS_MAX } else { ROWS_MAX };
+        if matrix && dtype != DType::F32 && in_vectors && mean <= most {
             // Groups are not alike: one of twice as many rows reads its blocks once too.
             let wanted = if count == 1 { rows } else { (2 * mean).min(ROWS_MAX) };
             let wanted = if rows == 1 { 1 } else { wanted };

@@ -6,8 +6,7 @@ use rocfire_hal::{DType, Error, Layout, Stream, View, ViewMut};
 
 use super::{
     BLOCK, Choice, CodedMatrix, FEW_ROWS, Kernel, Operands, QMatmulArgs, ROUND, SLICED_ROWS, STRIP_LANES, STRIP_ROWS,
-    along, depth, matrix_side, serves_few, source, strip_widths,
-    written::{groups_at_once, multiply_written},
+    along, depth, matrix_side, serves_few, source, strip_widths, written::Coded,
 };
 use crate::Result;
 use crate::epilogue::{self, BoundEpilogue};
@@ -144,8 +143,9 @@ fn multiply(
         return Ok(());
     }
     let mean = c.shape().iter().rev().skip(1).product::<usize>() / count;
-    if let Some(at_once) = groups_at_once(stream, &a, mean, [k, n]) {
-        return multiply_written(stream, a, w, groups, (c, epilogue), ([count, k, n], mean), at_once);
+    let coded = Coded::Words(w);
+    if let Some(at_once) = coded.at_once(stream, a.dtype(), mean, [k, n]) {
+        return coded.multiply_groups(stream, a, groups, (c, epilogue), ([count, k, n], mean), at_once);
     }
     let mut copy = None;
     let ([a, c], each) = groups.lined_up(OP, stream, [a, c], &mut copy)?;

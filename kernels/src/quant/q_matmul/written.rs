@@ -1,49 +1,128 @@
 //! Products of many rows by codes: the weights written out in the type of A, groups of them a part at a time.
 
-use rocfire_hal::{Stream, Tensor, View};
+use rocfire_arch::Matrix;
+use rocfire_hal::{DType, Stream, Tensor, View, ViewMut};
 
-use super::{CodedMatrix, WRITTEN_BYTES, is_written_out};
+use super::CodedMatrix;
 use crate::Result;
 use crate::epilogue::BoundEpilogue;
-use crate::gemm::{GemmGroups, GemmParams, multiply_groups, outermost};
+use crate::gemm::{GemmGroups, GemmParams, gemm, matrix_side, multiply_groups, outermost};
 use crate::quant::dequantise;
-use crate::quant::format::Scales;
+use crate::quant::format::{Packed, Scales};
+use crate::quant::gguf::GgufMatrices;
+use crate::quant::gguf_dequantise::write_out;
+use crate::quant::gguf_matrix::ROWS_MAX;
 
-/// Groups whose weights are written out at once, of so many rows each in the mean; `None` where they are decoded by each tile.
-pub(super) fn groups_at_once(stream: &Stream, a: &View<'_>, mean: usize, [k, n]: [usize; 2]) -> Option<usize> {
-    let dtype = a.dtype();
-    is_written_out(stream, dtype, [mean, n, k]).then(|| WRITTEN_BYTES / (k * n * dtype.size_bytes()))
+/// Rows from which on a weight is written out in the type of A: a tile of 64 rows decodes what the next one decodes too, which takes
+/// several times what the product of 16 bits takes, and its bytes are few beside that. Up to how many bytes.
+const ROWS: usize = 256;
+const BYTES: usize = 512 << 20;
+
+/// Matrices that can be written out.
+#[derive(Clone, Copy)]
+pub(in crate::quant) enum Coded<'a> {
+    Words(&'a CodedMatrix<'a>),
+    Blocks(&'a GgufMatrices<'a>),
 }
 
-/// Multiplies groups of `mean` rows by weights of `extents`, `at_once` groups after the other: C's rows are each part's own.
-pub(in crate::quant) fn multiply_written(
-    stream: &Stream,
-    a: View<'_>,
-    w: &CodedMatrix<'_>,
-    groups: &GemmGroups<'_>,
-    (c, epilogue): (View<'_>, Option<BoundEpilogue<'_>>),
-    ([count, k, n], mean): ([usize; 3], usize),
-    at_once: usize,
-) -> Result<()> {
-    let of_each = w.scales.is_some_and(|scales| !scales.block.is_empty() && scales.view.shape()[0] > 1);
-    let mut weights = Tensor::empty(a.device(), &[at_once.min(count), k, n], a.dtype())?;
-    for first in (0..count).step_by(at_once) {
-        let end = count.min(first + at_once);
-        let scales = match w.scales {
-            Some(scales) if of_each => Some(Scales { view: outermost(scales.view, [first, end])?, ..*scales }),
-            scales => scales.copied(),
-        };
-        let lies = weights.layout().slice(0, 0, end - first, 1)?;
-        dequantise(
-            stream,
-            outermost(w.words, [first, end])?,
-            w.layout,
-            scales.as_ref(),
-            weights.view_mut().with_layout(lies)?,
-        )?;
-        let (part, [a, c]) = groups.part([a, c], [first, end])?;
-        let b = weights.view().with_layout(lies)?;
-        multiply_groups(stream, a, b, &part, (c, epilogue), mean, &GemmParams::default())?;
+impl Coded<'_> {
+    /// Whether decoding each number once, for all `m` rows of a product, is worth writing it and reading it again.
+    pub(super) fn is_written_out(&self, stream: &Stream, dtype: DType, sides: [usize; 3]) -> bool {
+        self.is_written_from(ROWS_MAX + 1, stream, dtype, sides)
     }
-    Ok(())
+
+    /// The same; `blocks_from`: rows from which on it is for blocks of GGUF on NVIDIA's cards.
+    fn is_written_from(&self, blocks_from: usize, stream: &Stream, dtype: DType, [m, n, k]: [usize; 3]) -> bool {
+        let device = stream.device();
+        let info = device.arch().info();
+        let unit = device.config().matrix && matrix_side(info, dtype) != 0;
+        let halves = matches!(dtype, DType::F16 | DType::BF16);
+        let rows = match self {
+            // Their tiles are bound by decoding there from the first row on.
+            Coded::Blocks(_) if info.matrix == Matrix::MmaSync => blocks_from,
+            _ => ROWS,
+        };
+        halves && unit && m >= rows && n * k <= BYTES / dtype.size_bytes()
+    }
+
+    /// Whether codes of a column are neighbours, which their numbers are then too.
+    fn is_along_k(&self) -> bool {
+        match self {
+            Coded::Blocks(_) => true,
+            Coded::Words(w) => {
+                let k = w.words.shape().len() - 2;
+                match w.layout.packed {
+                    Some(Packed { axis, .. }) => axis == k,
+                    None => w.words.layout().strides()[k] == 1,
+                }
+            }
+        }
+    }
+
+    /// Writes matrices `first` to `end` to the first of `weights`, dense, of which it says how they lie: `[.., K, N]`.
+    fn write<'t>(&self, stream: &Stream, [first, end]: [usize; 2], weights: &'t mut Tensor) -> Result<View<'t>> {
+        let lies = weights.layout().slice(0, 0, end - first, 1)?;
+        let as_read = if self.is_along_k() { lies.swap(1, 2)? } else { lies };
+        match self {
+            Coded::Blocks(w) => {
+                let blocks = GgufMatrices { blocks: outermost(w.blocks, [first, end])?, ..**w };
+                let &[count, n, k] = lies.shape() else { unreachable!("three axes were made") };
+                write_out(stream, &blocks, [count, k, n], weights.view().with_layout(lies)?)?;
+            }
+            Coded::Words(w) => {
+                let of_each = w.scales.is_some_and(|scales| !scales.block.is_empty() && scales.view.shape()[0] > 1);
+                let scales = match w.scales {
+                    Some(scales) if of_each => Some(Scales { view: outermost(scales.view, [first, end])?, ..*scales }),
+                    scales => scales.copied(),
+                };
+                let words = outermost(w.words, [first, end])?;
+                let to = weights.view_mut().with_layout(as_read)?;
+                dequantise(stream, words, w.layout, scales.as_ref(), to)?;
+            }
+        }
+        Ok(weights.view().with_layout(as_read)?)
+    }
+
+    /// Groups that are written out at once, of so many rows each in the mean; `None` where each tile decodes them.
+    pub(super) fn at_once(&self, stream: &Stream, dtype: DType, mean: usize, [k, n]: [usize; 2]) -> Option<usize> {
+        self.is_written_from(2 * ROWS_MAX + 1, stream, dtype, [mean, n, k])
+            .then(|| BYTES / (k * n * dtype.size_bytes()))
+    }
+
+    /// Multiplies rows, `[m, k]` to `[m, n]`, by the only matrix, of `[k, n]`.
+    pub(super) fn multiply(&self, stream: &Stream, a: View<'_>, [k, n]: [usize; 2], c: ViewMut<'_>) -> Result<()> {
+        let sides = if self.is_along_k() { [n, k] } else { [k, n] };
+        let mut weights = Tensor::empty(a.device(), &sides, a.dtype())?;
+        let lies = *weights.layout();
+        let as_read = if self.is_along_k() { lies.swap(0, 1)? } else { lies };
+        match self {
+            Coded::Blocks(w) => write_out(stream, w, [1, k, n], weights.view())?,
+            Coded::Words(w) => {
+                let to = weights.view_mut().with_layout(as_read)?;
+                dequantise(stream, w.words, w.layout, w.scales, to)?;
+            }
+        }
+        gemm(stream, a, weights.view().with_layout(as_read)?, c, &GemmParams::default())
+    }
+
+    /// Multiplies groups of `mean` rows by weights of `extents`, `at_once` groups after the other: C's rows are each part's own.
+    pub(in crate::quant) fn multiply_groups(
+        &self,
+        stream: &Stream,
+        a: View<'_>,
+        groups: &GemmGroups<'_>,
+        (c, epilogue): (View<'_>, Option<BoundEpilogue<'_>>),
+        ([count, k, n], mean): ([usize; 3], usize),
+        at_once: usize,
+    ) -> Result<()> {
+        let sides = if self.is_along_k() { [n, k] } else { [k, n] };
+        let mut weights = Tensor::empty(a.device(), &[at_once.min(count), sides[0], sides[1]], a.dtype())?;
+        for first in (0..count).step_by(at_once) {
+            let end = count.min(first + at_once);
+            let b = self.write(stream, [first, end], &mut weights)?;
+            let (part, [a, c]) = groups.part([a, c], [first, end])?;
+            multiply_groups(stream, a, b, &part, (c, epilogue), mean, &GemmParams::default())?;
+        }
+        Ok(())
+    }
 }

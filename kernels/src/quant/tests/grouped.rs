@@ -5,7 +5,7 @@ use rocfire_hal::Layout;
 
 use super::*;
 use crate::graphs::Maker;
-use crate::quant::q_matmul::written::multiply_written;
+use crate::quant::q_matmul::written::Coded;
 
 /// `count` matrices of `k` by `n`, `of` what their codes are made of.
 fn words(device: &Device, [count, k, n]: [usize; 3], of: impl Fn(usize) -> u8) -> Tensor {
@@ -128,7 +128,7 @@ fn parts_of_the_groups_are_the_whole() {
                 whole = whole.with_layout(Layout::contiguous(&[count, 4, n]).unwrap()).unwrap();
             }
             let (c_of, sizes) = ((whole.view(), None), ([count, k, n], 256));
-            multiply_written(device.stream(), a, &w, &groups, c_of, sizes, at_once).unwrap();
+            Coded::Words(&w).multiply_groups(device.stream(), a, &groups, c_of, sizes, at_once).unwrap();
             c.to_bytes().unwrap()
         };
         let whole = product(count);

@@ -59,11 +59,6 @@ impl Gguf {
         let found = TYPES.into_iter().find(|gguf| plain(gguf.name) == plain(word));
         found.expect("names.txt has quantised types where families want them")
     }
-
-    /// Units in a block: what a lane decodes at once, as `gguf.h` says.
-    pub(crate) fn units(self) -> usize {
-        if self.size == 32 { 1 } else { 4 }
-    }
 }
 
 /// `quantize_q8_1`

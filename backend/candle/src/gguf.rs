@@ -1,11 +1,12 @@
-//! Experts whose matrices are in blocks of GGUF, as a quantised checkpoint has them.
+//! Products by matrices in blocks of GGUF, as a quantised checkpoint has them, and experts of them.
 
 use candle_core::quantized::{GgmlDType, QTensor};
-use candle_core::{Device, Result, Tensor, bail};
+use candle_core::{DType, Device, Result, Tensor, bail};
 use rocfire_kernels::gate::Activation;
 use rocfire_kernels::operators::{self as kernels, GroupedEpilogue};
 use rocfire_kernels::quant::Gguf;
 
+use crate::quantised::row_type;
 use crate::record::one;
 use crate::{ByExpert, combine, sort_by_expert};
 
@@ -19,7 +20,7 @@ pub struct GgufMatrices {
 }
 
 impl GgufMatrices {
-    /// The blocks of `[experts, N, K]` as Candle has them, which are copied to a device of rocfire's.
+    /// The blocks of `[experts, N, K]`, or of one matrix `[N, K]`, as Candle has them, which are copied to a device of rocfire's.
     ///
     /// # Errors
     /// A type that is not quantised, q8_1 and q8_k; another number of axes; what copying says.
@@ -37,11 +38,33 @@ impl GgufMatrices {
             GgmlDType::Q6K => Gguf::Q6K,
             other => bail!("gguf_matrices: matrices must be of a quantised type of weights, got {other:?}"),
         };
-        let (experts, n, k) = matrices.shape().dims3()?;
+        let (experts, n, k) = match *matrices.shape().dims() {
+            [n, k] => (1, n, k),
+            _ => matrices.shape().dims3()?,
+        };
         let shape = (experts, n, k / kind.weights() * kind.bytes());
         let blocks = Tensor::from_vec(matrices.data()?.into_owned(), shape, device)?;
         Ok(GgufMatrices { blocks, kind })
     }
+
+    /// The weights as floats of `dtype`, f32, f16 or bf16, `[experts, N, K]`.
+    ///
+    /// # Errors
+    /// Other types, and lines that are not of whole blocks.
+    pub fn dequantise(&self, dtype: DType) -> Result<Tensor> {
+        one(&kernels::dequantise_gguf(self.kind, row_type(dtype, "dequantise_gguf")?), &[&self.blocks])
+    }
+}
+
+/// Rows `a`, `[.., K]`, by the only matrix of `b`: `[.., N]`, of the type of `a`. There is no gradient.
+///
+/// Activations keep their type, where Candle's `QMatMul` makes int8 of up to eight rows. Few rows read the blocks as they are; of many
+/// the weights are written out for the call, in the type of `a`.
+///
+/// # Errors
+/// Shapes that do not fit, types other than f32, f16 and bf16, and tensors off rocfire's devices.
+pub fn matmul_gguf(a: &Tensor, b: &GgufMatrices) -> Result<Tensor> {
+    one(&kernels::matmul_gguf(b.kind), &[a, &b.blocks])
 }
 
 /// [`expert_matmul`](crate::expert_matmul) by matrices in blocks of GGUF. There is no gradient.

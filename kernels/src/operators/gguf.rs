@@ -1,4 +1,4 @@
-//! Products of groups of rows by matrices in blocks of GGUF. Nothing here has gradients.
+//! Products of rows and of groups of rows by matrices in blocks of GGUF, and their weights. Nothing here has gradients.
 
 use rocfire_fusion::{Epilogue, Scalar, eager};
 use rocfire_hal::{DType, Stream, Tensor};
@@ -9,7 +9,8 @@ use super::{Operator, Spec};
 use crate::Result;
 use crate::gemm::GemmGroups;
 use crate::quant::{
-    Gguf, GgufMatrices, ListedRows, gguf_matmul_grouped, gguf_matmul_grouped_fused, gguf_matmul_listed,
+    Gguf, GgufMatrices, ListedRows, gguf_dequantise, gguf_matmul, gguf_matmul_grouped, gguf_matmul_grouped_fused,
+    gguf_matmul_listed,
 };
 
 /// The products and what becomes of them.
@@ -30,6 +31,35 @@ fn multiply(
     let outputs = [c.view_mut()];
     let epilogue = Epilogue::new(&graph, &extents, &factor, &[], &outputs)?;
     gguf_matmul_grouped_fused(stream, a.view(), &w, groups, &epilogue)
+}
+
+/// [`gguf_matmul`]: rows by one matrix.
+///
+/// # Inputs
+/// `a` `[.., K]`, f32, f16 or bf16; blocks, u8, `[1, N, bytes of K weights]`. The output is `[.., N]`.
+pub fn matmul_gguf(kind: Gguf) -> Operator {
+    let output = |inputs: &[Spec]| {
+        let rows = &inputs[0].shape[..inputs[0].shape.len().saturating_sub(1)];
+        vec![Spec::new([rows, &[inputs[1].extent(1)]].concat(), inputs[0].dtype)]
+    };
+    Operator::new("matmul_gguf", &["a", "blocks"], output, move |stream, inputs, outputs| {
+        let w = GgufMatrices { blocks: inputs[1].view(), kind };
+        gguf_matmul(stream, inputs[0].view(), &w, outputs[0].view_mut())
+    })
+}
+
+/// [`gguf_dequantise`]: weights as floats of `dtype`, f32, f16 or bf16.
+///
+/// # Inputs
+/// Blocks, u8, `[matrices, N, bytes of K weights]`. The output is `[matrices, N, K]`.
+pub fn dequantise_gguf(kind: Gguf, dtype: DType) -> Operator {
+    let output = move |inputs: &[Spec]| {
+        let k = inputs[0].extent(2) / kind.bytes() * kind.weights();
+        vec![Spec::new([inputs[0].extent(0), inputs[0].extent(1), k], dtype)]
+    };
+    Operator::new("dequantise_gguf", &["blocks"], output, move |stream, inputs, outputs| {
+        gguf_dequantise(stream, &GgufMatrices { blocks: inputs[0].view(), kind }, outputs[0].view_mut())
+    })
 }
 
 /// [`grouped_matmul`](super::grouped_matmul) by matrices in blocks of GGUF.

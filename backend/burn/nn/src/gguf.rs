@@ -1,7 +1,7 @@
-//! Experts whose matrices are in blocks of GGUF. For inference: nothing here has a gradient.
+//! Layers and experts whose matrices are in blocks of GGUF. For inference: nothing here has a gradient.
 
 use burn::module::{Module, Param, ParamId};
-use burn::tensor::{Int, Tensor};
+use burn::tensor::{DType, Int, Tensor};
 use rocfire_burn::custom::operators::{self, Activation, Gguf, GroupedEpilogue};
 
 use crate::{ByExpert, one, run};
@@ -22,6 +22,51 @@ impl GgufMatrices {
     /// Blocks as a checkpoint has them, u8 `[experts, N, bytes of K weights]`.
     pub fn new(blocks: Tensor<3, Int>, kind: Gguf) -> GgufMatrices {
         GgufMatrices { blocks: Param::initialized(ParamId::new(), blocks), kind }
+    }
+
+    /// The weights as floats of `dtype`, f32, f16 or bf16, `[experts, N, K]`; `None` off rocfire's devices.
+    ///
+    /// # Panics
+    /// For other types, and lines that are not of whole blocks.
+    pub fn dequantise(&self, dtype: DType) -> Option<Tensor<3>> {
+        one(run(operators::dequantise_gguf(self.kind, dtype), vec![self.blocks.val().into_dispatch()]))
+    }
+}
+
+/// Rows `a`, `[.., K]`, by the only matrix of `b`: `[.., N]`, of the type of `a`; `None` off rocfire's devices. There is no gradient.
+///
+/// Few rows read the blocks as they are; of many the weights are written out for the call, in the type of `a`.
+///
+/// # Panics
+/// If shapes do not fit; for types other than f32, f16 and bf16; for tensors with a gradient.
+pub fn matmul_gguf<const D: usize>(a: Tensor<D>, b: &GgufMatrices) -> Option<Tensor<D>> {
+    one(run(operators::matmul_gguf(b.kind), vec![a.into_dispatch(), b.blocks.val().into_dispatch()]))
+}
+
+/// `y = x · Wᵀ + bias` whose weight is in blocks of GGUF.
+#[derive(Module, Debug)]
+pub struct GgufLinear {
+    /// Of `[1, d_output, d_input]`.
+    pub weight: GgufMatrices,
+    /// `[d_output]`.
+    pub bias: Option<Param<Tensor<1>>>,
+}
+
+impl GgufLinear {
+    /// `[.., d_input]` to `[.., d_output]`, of the type of `x`.
+    ///
+    /// # Panics
+    /// As [`matmul_gguf`]; off rocfire's devices.
+    pub fn forward<const D: usize>(&self, x: Tensor<D>) -> Tensor<D> {
+        let y = matmul_gguf(x, &self.weight)
+            .expect("blocks are read on rocfire's devices only, so must the input be there");
+        match &self.bias {
+            Some(bias) => {
+                let dtype = y.dtype();
+                y + bias.val().cast(dtype).unsqueeze()
+            }
+            None => y,
+        }
     }
 }
 

@@ -1,0 +1,86 @@
+//! `gguf_matmul`: rows by one matrix in blocks of GGUF, by the kernels of groups of rows, of which all are one.
+
+use rocfire_hal::{DType, Error, Layout, Stream, Tensor, View, ViewMut};
+
+use super::gguf::launch;
+use super::written::Coded;
+use crate::Result;
+use crate::family::{self, BOX_LIMIT, shape};
+use crate::gemm::ToldGroups;
+use crate::quant::gguf::GgufMatrices;
+
+const OP: &str = "gguf_matmul";
+
+/// `c = a · w`, the weights read as blocks of GGUF; for few rows nothing of them is written out.
+///
+/// # Shapes
+/// `a`: `[.., M, K]`; `w`: one matrix, `[1, N, bytes of K weights]`; `c`: `[.., M, N]`. Any strides.
+/// # Types
+/// `a` of f32, f16 or bf16, `c` of the same or f32; every type of GGUF.
+/// # Numerics
+/// As [`gguf_matmul_grouped`](super::gguf_matmul_grouped) of one group; where weights are written out, from 256 rows on, on NVIDIA's
+/// cards from 33 on, the product is [`gemm`](crate::gemm::gemm())'s.
+/// # Errors
+/// `Shape` for blocks and rows that do not fit; `Unsupported` for another type of `a`.
+/// # Source
+/// The blocks: ggml's `ggml-common.h`.
+pub fn gguf_matmul(stream: &Stream, a: View<'_>, w: &GgufMatrices<'_>, mut c: ViewMut<'_>) -> Result<()> {
+    let [m, k, n] = check(stream, &a, w, &c)?;
+    if c.is_empty() {
+        return Ok(());
+    }
+    // Leading axes are rows: of views where strides allow, else of copies.
+    let copy = match a.layout().reshape(&[m, k]) {
+        Some(_) => None,
+        None => Some(family::contiguous(stream, a)?),
+    };
+    let a = copy.as_ref().map_or(a, Tensor::view);
+    let a = a.with_layout(a.layout().reshape(&[m, k]).expect("a copy is contiguous"))?;
+    match c.layout().reshape(&[m, n]) {
+        Some(rows) => multiply(stream, a, w, [m, k, n], c.with_layout(rows)?),
+        None => {
+            let mut stand_in = Tensor::empty(c.device(), &[m, n], c.dtype())?;
+            multiply(stream, a, w, [m, k, n], stand_in.view_mut())?;
+            let whole = Layout::contiguous(c.shape())?;
+            family::copy_into(stream, stand_in.view().with_layout(whole)?, c.reborrow())
+        }
+    }
+}
+
+fn multiply(stream: &Stream, a: View<'_>, w: &GgufMatrices<'_>, [m, k, n]: [usize; 3], c: ViewMut<'_>) -> Result<()> {
+    let coded = Coded::Blocks(w);
+    if coded.is_written_out(stream, a.dtype(), [m, n, k]) {
+        return coded.multiply(stream, a, [k, n], c);
+    }
+    launch(OP, stream, a, w, &|tile| (ToldGroups::whole(m, tile), 0), [1, k, n], (c.view(), None))
+}
+
+/// M with all leading axes, K, N.
+fn check(stream: &Stream, a: &View<'_>, w: &GgufMatrices<'_>, c: &ViewMut<'_>) -> Result<[usize; 3]> {
+    if !matches!(a.dtype(), DType::F32 | DType::F16 | DType::BF16) {
+        return Err(Error::Unsupported { op: OP, dtype: a.dtype(), arch: a.arch() }.into());
+    }
+    if c.dtype() != DType::F32 {
+        family::same_dtype(OP, "c", c, a.dtype())?;
+    }
+    for (arg, view) in [("a", a), ("blocks", &w.blocks), ("c", &c.view())] {
+        family::on_device(OP, arg, stream, view)?;
+    }
+    let [count, k, n] = w.check(OP, a, c)?;
+    if count != 1 {
+        return Err(shape(OP, "blocks", "one matrix", count));
+    }
+    let Some((&a_k, rows)) = a.shape().split_last().filter(|(last, _)| **last == k) else {
+        return Err(shape(OP, "a", format!("[.., {k}]"), format!("{:?}", a.shape())));
+    };
+    if !c.shape().iter().eq(rows.iter().chain([&n])) {
+        return Err(shape(OP, "c", format!("{rows:?} by {n}"), format!("{:?}", c.shape())));
+    }
+    let m = rows.iter().product();
+    if [m, n, a_k].iter().any(|&extent| extent >= BOX_LIMIT) {
+        return Err(shape(OP, "a", format!("extents below {BOX_LIMIT}"), format!("{:?}", [m, n, k])));
+    }
+    family::writable(OP, "c", c)?;
+    family::disjoint(OP, "a", c, a)?;
+    Ok([m, k, n])
+}
