@@ -8,7 +8,9 @@ use rocfire_hal::{Config, DType, Device, DeviceId, Tensor};
 use rocfire_kernels::attention::{self, AttentionInputs, AttentionParams, AttentionSaved, PagedInputs, PagedParams};
 use rocfire_kernels::cache::{Cache, CacheLayout, Pages};
 use rocfire_kernels::gemm;
-use rocfire_kernels::quant::{Format, Granularity, MxRounding, explain_scaled};
+use rocfire_kernels::quant::{
+    CodedRows, Format, Granularity, MxRounding, Preshuffled, PreshuffledRows, explain_preshuffled, explain_scaled,
+};
 use rocfire_kernels::tuning::{Codes, Lies, Row, Shape, known_rows};
 
 /// What a user may choose.
@@ -169,11 +171,32 @@ fn codes(
     let vendor = vendor_of(arch);
     let vendor = vendor.as_deref().map_err(String::as_str);
     println!("{}", explain_scaled(arch, sides, size, output, vendor)?);
+    println!("{}", laid_out(sides, size, output, &gpu_of(arch)?)?);
     if let Some(codes) = Codes::of(sides, size) {
         let shape = Shape::of_codes(codes, output, size);
         println!("  tuned       {}", tuned(arch, units_of(arch, units), shape)?);
     }
     Ok(())
+}
+
+/// What AITER's kernels have to do with the same by a weight that is laid out.
+fn laid_out(
+    sides: [(Format, Granularity); 2],
+    [m, n, k]: [usize; 3],
+    output: DType,
+    device: &Device,
+) -> Result<String, Box<dyn std::error::Error>> {
+    let made = |shape: &[usize], dtype| Tensor::empty(device, shape, dtype);
+    let rows = |(format, granularity): (Format, Granularity), rows: usize| {
+        let codes = made(&[rows, k * format.bits() / 8], DType::U8)?;
+        let scales = made(&granularity.scales_shape([rows, k]), granularity.kind().dtype())?;
+        Ok::<_, rocfire_hal::Error>((codes, scales, granularity.kind(), granularity.block([rows, k])))
+    };
+    let ((a, a_scales, kind, block), (b, b_scales, b_kind, b_block)) = (rows(sides[0], m)?, rows(sides[1], n)?);
+    let a = CodedRows { format: sides[0].0, codes: a.view(), scales: a_scales.view(), kind, block };
+    let weight = Preshuffled::new(device.stream(), sides[1].0, &b)?;
+    let b = PreshuffledRows { weight: &weight, scales: b_scales.view(), kind: b_kind, block: b_block };
+    Ok(explain_preshuffled(device, &a, &b, made(&[m, n], output)?.view())?)
 }
 
 /// Prints what becomes of attention and of its gradients, as a GPU of the architecture would be given it.

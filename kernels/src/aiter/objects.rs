@@ -5,6 +5,8 @@ use std::sync::LazyLock;
 use rocfire_arch::Arch;
 use rocfire_hal::Device;
 
+use super::products::ProductTile;
+
 /// The first line of the table.
 const HEADER: &str = "arch,units,role,object,kernel,hash";
 const TABLE: &str = include_str!("objects.csv");
@@ -26,30 +28,23 @@ pub(crate) enum Role {
     LatentDecodeFew,
     /// The same of 128 heads.
     LatentDecodeMany,
+    /// A product of MXFP4 by MXFP4 laid out, by workgroups of this tile.
+    Product(ProductTile),
 }
 
 impl Role {
-    const ALL: [Role; 7] = [
-        Role::Attention,
-        Role::AttentionCausal,
-        Role::Gradients,
-        Role::GradientsCausal,
-        Role::PagedDecode,
-        Role::LatentDecodeFew,
-        Role::LatentDecodeMany,
-    ];
-
-    /// Its name in the table.
-    pub fn name(self) -> &'static str {
-        match self {
-            Role::Attention => "attention",
-            Role::AttentionCausal => "attention causal",
-            Role::Gradients => "gradients",
-            Role::GradientsCausal => "gradients causal",
-            Role::PagedDecode => "paged decode",
-            Role::LatentDecodeFew => "latent decode 16",
-            Role::LatentDecodeMany => "latent decode 128",
-        }
+    /// By its name in the table.
+    fn parse(name: &str) -> Option<Role> {
+        Some(match name {
+            "attention" => Role::Attention,
+            "attention causal" => Role::AttentionCausal,
+            "gradients" => Role::Gradients,
+            "gradients causal" => Role::GradientsCausal,
+            "paged decode" => Role::PagedDecode,
+            "latent decode 16" => Role::LatentDecodeFew,
+            "latent decode 128" => Role::LatentDecodeMany,
+            product => Role::Product(ProductTile::parse(product.strip_prefix("product MXFP4 ")?)?),
+        })
     }
 }
 
@@ -84,7 +79,7 @@ impl Object {
         Some(Object {
             arch: Arch::parse(arch).ok()?,
             units: units.split_whitespace().map(|count| count.parse().ok()).collect::<Option<_>>()?,
-            role: Role::ALL.into_iter().find(|known| known.name() == role)?,
+            role: Role::parse(role)?,
             path: path.to_owned(),
             kernel: kernel.to_owned(),
             hash: blake3::Hash::from_hex(hash).ok()?,
@@ -106,4 +101,12 @@ pub(crate) fn known() -> &'static [Object] {
 pub(crate) fn of(device: &Device) -> impl Iterator<Item = &'static Object> {
     let (arch, units) = (device.arch(), device.info().compute_units);
     known().iter().filter(move |object| object.is_for(arch, units))
+}
+
+/// The tiles of products that there are kernels for on a device's card, in the table's order.
+pub(crate) fn product_tiles(device: &Device) -> impl Iterator<Item = ProductTile> {
+    of(device).filter_map(|object| match object.role {
+        Role::Product(tile) => Some(tile),
+        _ => None,
+    })
 }

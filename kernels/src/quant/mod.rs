@@ -46,9 +46,9 @@ pub use q_matmul::{
 pub use quantise::{Coding, quantise};
 pub use row_codes::{gate_quantise, norm_quantise};
 pub use scaled::{
-    CodeProduct, CodedRows, CodedStack, CodedWeight, EndActivation, EndCodes, ScaledEnd, code_product, explain_scaled,
-    halve_to_fnuz, q_matmul_preshuffled, q_matmul_preshuffled_grouped, q_matmul_scaled, q_matmul_scaled_grouped,
-    q_matmul_scaled_to,
+    CodeProduct, CodedRows, CodedStack, CodedWeight, EndActivation, EndCodes, ScaledEnd, code_product,
+    explain_preshuffled, explain_scaled, halve_to_fnuz, q_matmul_preshuffled, q_matmul_preshuffled_grouped,
+    q_matmul_scaled, q_matmul_scaled_grouped, q_matmul_scaled_to,
 };
 pub(crate) use scaled::{CodedOperands, SCALED_TEXTS, scaling};
 pub use scales::{PeakRule, block_peaks, store_scales};

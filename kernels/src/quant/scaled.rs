@@ -186,7 +186,8 @@ pub fn q_matmul_scaled(stream: &Stream, a: &CodedRows<'_>, b: &CodedRows<'_>, c:
 }
 
 /// [`q_matmul_scaled`] by a weight that was laid out once: the same bits. Where the matrix unit takes its codes as they are, they go from memory
-/// to its operands, past LDS.
+/// to its operands, past LDS. With `ROCFIRE_AITER_CODES=1`, where AITER's kernels are taken (`scaled/aiter.rs`), K is one sum in f32,
+/// and bits are not the same.
 ///
 /// # Errors
 /// As there.
@@ -266,6 +267,9 @@ fn multiply(
         return Ok(());
     }
     let job = Job { stream, a: &a, b: &b, size: [m, n, k], end: *end };
+    if by.is_none() && aiter::launched(&job, &c)? {
+        return Ok(());
+    }
     match job.taken(&c, by)? {
         Some(taken) => job.run(&taken, c),
         None => multiply_ours(&job, c),
@@ -658,7 +662,7 @@ pub(super) fn sources(arch: Arch, output: DType) -> impl Iterator<Item = (&'stat
         let grouped = ScaledKey { grouping, sliced: false, end, ..key };
         [(OP, source(key)), (grouped::OP, source(grouped))]
     });
-    products.chain(end::sources(output).map(|source| (OP, source)))
+    products.chain(end::sources(output).chain(aiter::sources(info, output)).map(|source| (OP, source)))
 }
 
 /// `ScaledArgs` of `scaled.hip`.
@@ -694,6 +698,7 @@ struct ScaledArgs {
 }
 const _: () = assert!(size_of::<ScaledArgs>() == 192);
 
+mod aiter;
 mod choice;
 mod end;
 mod explain;
@@ -705,7 +710,7 @@ mod tune;
 use choice::{Choice, WAVES, WeightPath, across, at_once, choice, direct_across, tall_fit};
 pub use end::{EndActivation, EndCodes, ScaledEnd};
 use end::{EndKey, EndedArgs};
-pub use explain::explain_scaled;
+pub use explain::{explain_preshuffled, explain_scaled};
 pub use grouped::{CodedStack, q_matmul_preshuffled_grouped, q_matmul_scaled_grouped};
 use library::Job;
 pub(crate) use library::scaling;

@@ -127,6 +127,8 @@ pub struct Config {
     /// Whether they are used for decoding, too, over latents and where many sequences fill the card: a sequence's bits then depend on how
     /// many there are.
     pub aiter_decode: bool,
+    /// Whether they are used for products of MXFP4 by weights that are laid out, too: bits are then not those of weights in rows.
+    pub aiter_codes: bool,
     /// Whether weights that are handed over for it are laid out anew for products.
     pub preshuffle: bool,
     /// The user's tuning table; `None` for `tuning.csv` in the folder of compiled kernels.
@@ -180,6 +182,7 @@ impl Default for Config {
             aiter: None,
             aiter_dir: None,
             aiter_decode: false,
+            aiter_codes: false,
             preshuffle: true,
             tuning: None,
             tuning_record: None,
@@ -242,6 +245,8 @@ builder! {
     with_aiter_dir: aiter_dir: PathBuf;
     /// With AITER's code objects used for decoding, too, or not.
     with_aiter_decode: aiter_decode: bool;
+    /// With AITER's code objects used for products of codes, too, or not.
+    with_aiter_codes: aiter_codes: bool;
     /// With weights laid out anew for products or not.
     with_preshuffle: preshuffle: bool;
     /// With another tuning table of the user's.

@@ -139,6 +139,14 @@ pub const SETTINGS: &[Setting] = &[
         show: |config| show_switch(config.aiter_decode),
     },
     Setting {
+        name: "ROCFIRE_AITER_CODES",
+        values: SWITCH,
+        about: "whether AITER's code objects are used for products of MXFP4 by weights that are laid out, too; bits are then not \
+                those of weights in rows",
+        parse: |config, text| switch(text).map(|on| config.aiter_codes = on),
+        show: |config| show_switch(config.aiter_codes),
+    },
+    Setting {
         name: "ROCFIRE_PRESHUFFLE",
         values: SWITCH,
         about: "whether weights that are handed over for it are laid out anew for products; off, they stay as they are",

@@ -41,6 +41,7 @@ fn twins() -> Vec<(&'static str, &'static str, Config)> {
         ("ROCFIRE_AITER", "1", base().with_aiter(true)),
         ("ROCFIRE_AITER_DIR", "/tmp/aiter", base().with_aiter_dir("/tmp/aiter".into())),
         ("ROCFIRE_AITER_DECODE", "1", base().with_aiter_decode(true)),
+        ("ROCFIRE_AITER_CODES", "1", base().with_aiter_codes(true)),
         ("ROCFIRE_PRESHUFFLE", "0", base().with_preshuffle(false)),
         ("ROCFIRE_TUNING", "/tmp/t.csv", base().with_tuning(PathBuf::from("/tmp/t.csv"))),
         ("ROCFIRE_TUNING_RECORD", "/tmp/s.csv", base().with_tuning_record(PathBuf::from("/tmp/s.csv"))),

@@ -1,11 +1,14 @@
-//! What becomes of a product of codes, in words, without a device.
+//! What becomes of a product of codes, in words.
 
 use rocfire_arch::Arch;
-use rocfire_hal::DType;
 use rocfire_hal::vendor::Scaling;
+use rocfire_hal::{DType, Device, View};
 
-use super::library::{Way, asked, pays, scaling, ways};
-use super::{CodeProduct, OP, code_product};
+use super::library::{Job, Way, asked, pays, scaling, ways};
+use super::{
+    CodeProduct, CodedRows, CodedWeight, NAMES_OF_A, OP, PreshuffledRows, ScaledEnd, aiter, check, check_result,
+    code_product, plain_side, weight_side,
+};
 use crate::Result;
 use crate::family::shape;
 use crate::quant::activations::Granularity;
@@ -66,6 +69,21 @@ pub fn explain_scaled(
     };
     let head = format!("{OP} {m}x{n}x{k} of {a} and {b} into {output} on {arch}");
     Ok(format!("{head}\n  vendor      {first}\n  ours        {ours}\n  bias, ...   {behind}"))
+}
+
+/// Whether AITER's kernels compute a product by a weight that is laid out, as
+/// [`q_matmul_preshuffled`](super::q_matmul_preshuffled) is given it on a device, and why. Computes nothing.
+///
+/// # Errors
+/// As [`q_matmul_preshuffled`](super::q_matmul_preshuffled), of its arguments.
+pub fn explain_preshuffled(device: &Device, a: &CodedRows<'_>, b: &PreshuffledRows<'_>, c: View<'_>) -> Result<String> {
+    let (stream, c) = (device.stream(), c.writable());
+    check_result(OP, stream, &c)?;
+    let a = plain_side(OP, stream, NAMES_OF_A, a, &c)?;
+    let b = weight_side(stream, &CodedWeight::LaidOut(*b), &c)?;
+    let size = check(&a, &b, &c)?;
+    let job = Job { stream, a: &a, b: &b, size, end: ScaledEnd::default() };
+    Ok(format!("  AITER       by a weight laid out: {}", aiter::words(&job, &c)))
 }
 
 /// A way, in words.

@@ -1,5 +1,7 @@
 //! Products of matrices: D = A · Bᵀ, with A of M rows and B of N.
 
+use rocfire_kernels::aiter as mx;
+
 use super::tile;
 use crate::bench::{Arguments, Bench, Unrun};
 use crate::case::{Case, Object};
@@ -110,17 +112,23 @@ fn microscaled_fp4(bench: &Bench, product: Product) -> Result<f64, Unrun> {
     let a = Fp4::random(&mut random, m, k);
     let b = Fp4::random(&mut random, n, k);
     let codes = if product.is_shuffled { shuffled(&b.codes, k / 2, 16, 16) } else { b.codes.clone() };
-    // Whole tiles of rows are written.
-    let d = bench.output(2 * m.next_multiple_of(32) * n)?;
-    let bytes = bench.argument_bytes().max(384);
+    // The kernel of a weight in rows writes whole tiles of rows.
+    let rows = if product.is_shuffled { m } else { m.next_multiple_of(32) };
+    let d = bench.output(2 * rows * n)?;
     let (a_scales, b_scales) = (a.laid_out(), b.laid_out());
-    let arguments = Arguments::new(bytes)
-        .pointers(&[(0, d), (32, bench.upload(&a.codes)?), (48, bench.upload(&codes)?)])
-        .pointers(&[(272, bench.upload(&a_scales.bytes)?), (288, bench.upload(&b_scales.bytes)?)])
-        .float(64, 1.0)
-        .words(&[(128, n), (160, k), (192, k), (224, m), (240, n), (256, k)])
-        .words(&[(304, a_scales.row), (336, b_scales.row)])
-        .cut(bench.argument_bytes());
+    let args = mx::Product {
+        d,
+        a: bench.upload(&a.codes)?,
+        b: bench.upload(&codes)?,
+        exponents: [bench.upload(&a_scales.bytes)?, bench.upload(&b_scales.bytes)?],
+        d_row: n as u32,
+        a_row: k as u32,
+        b_row: k as u32,
+        exponent_row: [a_scales.row as u32, b_scales.row as u32],
+        size: [m as u32, n as u32, k as u32],
+    };
+    // Kernels of a weight in rows take fewer arguments.
+    let arguments = Arguments::of(&args.args()).cut(bench.argument_bytes());
     bench.launch(product.grid(), 256, &arguments)?;
     let reference = product.reference(&a.values, &b.values);
     Ok(distance(&Half::Bf16.values(&bench.download(d, m * n)?), &reference))
