@@ -1,15 +1,15 @@
 // gguf_dequantise: x = the weights of blocks of GGUF
 //
 // Shapes : x [lines, K] dense; lines of blocks `w_line` bytes apart, those of matrices, of `lines_each` lines, `w_matrix`
-// Grid   : (ceil(units / ARCH_WAVE_SIZE), 1, 1)        a workgroup has so many units, as gguf.h has them
-// Block  : (Type::SUBS * ARCH_WAVE_SIZE, 1, 1)         a wave for each run of the units: a lane has a run
-// LDS    : the units' blocks, where these lie one behind the other, then their weights in the place of them
+// Grid   : (ceil(units / UNITS), 1, 1)            units as gguf.h has them
+// Block  : (THREADS, 1, 1)                        where GGUF_SHARED, a wave for each run of the same units: a lane has a run; else a lane has a unit
+// LDS    : where GGUF_STAGED, the units' blocks, then their weights in the place of them
 // Needs  : x at a multiple of 16 bytes; `bytes` of blocks behind `words` where they are dense
 // Numeric: scale · code + offset in f32, one rounding to the type of x
 //
-// Blocks are read in whole lines, and weights written so: lanes exchange both through LDS.
+// Weights are written in whole lines, and blocks read so where they are staged: lanes exchange both through LDS.
 //
-// Macros : GGUF_X; GGUF_TYPE, a number of gguf.h; GGUF_DENSE: blocks lie one behind the other
+// Macros : GGUF_X; GGUF_TYPE, a number of gguf.h; GGUF_SHARED; GGUF_STAGED: blocks lie one behind the other, and go through LDS
 typedef Gguf<GGUF_TYPE> Type;
 
 struct GgufDequantiseArgs {
@@ -21,10 +21,18 @@ struct GgufDequantiseArgs {
 };
 static_assert(sizeof(GgufDequantiseArgs) == 72, "as in gguf_dequantise.rs");
 
-static const int THREADS = Type::SUBS * ARCH_WAVE_SIZE, BLOCKS = ARCH_WAVE_SIZE / Type::UNITS;
+// Waves of the same units, and how many units there are for such waves side by side.
+static const int SHARES = GGUF_SHARED ? Type::SUBS : 1, RUNS = Type::SUBS / SHARES, SIDE = GGUF_SHARED ? 1 : 4;
+static const int TOGETHER = SHARES * ARCH_WAVE_SIZE, THREADS = SIDE * TOGETHER, UNITS = SIDE * ARCH_WAVE_SIZE;
 static const int WEIGHTS = Type::SIZE / Type::UNITS, IN_PIECE = 16 / sizeof(GGUF_X), PIECES = WEIGHTS / IN_PIECE;
-static const int RAW = (BLOCKS * Type::BYTES + 30) / 16, MADE = ARCH_WAVE_SIZE * PIECES;
+static const int RAW = GGUF_STAGED ? (ARCH_WAVE_SIZE / Type::UNITS * Type::BYTES + 30) / 16 : 0, MADE = ARCH_WAVE_SIZE * PIECES;
+static_assert(!GGUF_STAGED || GGUF_SHARED, "waves of a workgroup have the same blocks");
 
+// Those of the same units meet.
+RF_FN void meet() {
+    if (SHARES == 1) wave_barrier();
+    else barrier();
+}
 // Weights of a run from `at` on, a word of them.
 template <class X> struct WordOf {
     RF_FN static u32 of(const Run& run, int at) { return two_of<X>(weight_at(run, at), weight_at(run, at + 1)); }
@@ -38,7 +46,7 @@ RF_FN int place_of(int piece) {
     return piece ^ (((row & 1) << 1) ^ ((row >> 1) & 1) ^ (row & 4) ^ ((row >> 3 & 1) << 1));
 }
 
-#if GGUF_DENSE
+#if GGUF_STAGED
 // The pieces of 16 bytes from that on in which the workgroup's first block begins.
 RF_FN void fetch_blocks(const GgufDequantiseArgs& g, i64 first, u32 before, u32 blocks, Vec<u32, 4>* to) {
     const u32 pieces = (before + blocks * Type::BYTES + 15) / 16;
@@ -64,43 +72,51 @@ RF_FN void fetch_blocks(const GgufDequantiseArgs& g, i64 first, u32 before, u32 
 }
 #endif
 
-extern "C" __global__ __launch_bounds__(Type::SUBS * ARCH_WAVE_SIZE) void gguf_dequantise(GgufDequantiseArgs g) {
-    __shared__ Vec<u32, 4> lds[RAW > MADE ? RAW : MADE];
-    const u32 lane_id = thread_x() % ARCH_WAVE_SIZE, own = uniform(thread_x() / ARCH_WAVE_SIZE), first = group_x() * ARCH_WAVE_SIZE;
+extern "C" __global__ __launch_bounds__(SIDE * TOGETHER) void gguf_dequantise(GgufDequantiseArgs g) {
+    __shared__ Vec<u32, 4> all[SIDE][RAW > MADE ? RAW : MADE];
+    const u32 lane_id = thread_x() % ARCH_WAVE_SIZE, wave = uniform(thread_x() / ARCH_WAVE_SIZE), own = wave % SHARES;
+    const u32 first = group_x() * UNITS + wave / SHARES * ARCH_WAVE_SIZE;
+    if (first >= g.units) return;
     const u32 there = g.units - first < ARCH_WAVE_SIZE ? g.units - first : ARCH_WAVE_SIZE, unit = first + (lane_id < there ? lane_id : 0);
-#if GGUF_DENSE
+    Vec<u32, 4>* lds = all[wave / SHARES];
+#if GGUF_STAGED
     const i64 at = (i64)(first / Type::UNITS) * Type::BYTES;
     const u32 before = Type::ALIGNED == 16 ? 0 : (u32)(u64)(g.words + at) & 15u;
     fetch_blocks(g, at, before, there / Type::UNITS, lds);
-    barrier();
+    meet();
     const u8* block = (const u8*)lds + before + (unit - first) / Type::UNITS * Type::BYTES;
 #else
     const u32 line = g.line_units.divide(unit), in_line = unit - line * g.line_units.divisor, matrix = g.lines_each.divide(line);
     const u8* block = g.words + matrix * g.w_matrix + (i64)(line - matrix * g.lines_each.divisor) * g.w_line;
     block += (i64)(in_line / Type::UNITS) * Type::BYTES;
 #endif
-    Run run;
+    Run runs[RUNS];
 #pragma unroll
-    for (int share = 0; share < Type::SUBS; ++share) {
+    for (int share = 0; share < SHARES; ++share) {
         if (own != (u32)share) continue;
-        Run runs[Type::SUBS];
-        Type::unpack(block, unit % Type::UNITS, runs);
-        run = runs[share];
+        Run of_unit[Type::SUBS];
+        Type::unpack(block, unit % Type::UNITS, of_unit);
+#pragma unroll
+        for (int i = 0; i < RUNS; ++i) runs[i] = of_unit[share * RUNS + i];
     }
-    barrier();
-    const int piece = (lane_id / Type::UNITS * Type::SIZE + (int)run.at) / IN_PIECE;
+    if (GGUF_STAGED) meet();
 #pragma unroll
-    for (int i = 0; i < 16 / IN_PIECE; ++i) {
-        Vec<u32, 4> some;
+    for (int run = 0; run < RUNS; ++run) {
+        const int piece = (lane_id / Type::UNITS * Type::SIZE + (int)runs[run].at) / IN_PIECE;
 #pragma unroll
-        for (int j = 0; j < 4; ++j) some[j] = WordOf<GGUF_X>::of(run, i * IN_PIECE + j * IN_PIECE / 4);
-        lds[place_of(piece + i)] = some;
+        for (int i = 0; i < 16 / IN_PIECE; ++i) {
+            Vec<u32, 4> some;
+#pragma unroll
+            for (int j = 0; j < 4; ++j) some[j] = WordOf<GGUF_X>::of(runs[run], i * IN_PIECE + j * IN_PIECE / 4);
+            lds[place_of(piece + i)] = some;
+        }
     }
-    barrier();
-    u32* to = (u32*)g.x + ((i64)first * PIECES + thread_x()) * 4;
+    meet();
+    const u32 thread = thread_x() % TOGETHER;
+    u32* to = (u32*)g.x + ((i64)first * PIECES + thread) * 4;
 #pragma unroll
-    for (int i = 0; i < MADE / THREADS; ++i) {
-        const u32 made = thread_x() + i * THREADS;
-        if (made < there * PIECES) store<4>(to + i * THREADS * 4, lds[place_of(made)]);
+    for (int i = 0; i < MADE / TOGETHER; ++i) {
+        const u32 made = thread + i * TOGETHER;
+        if (made < there * PIECES) store<4>(to + i * TOGETHER * 4, lds[place_of(made)]);
     }
 }

@@ -126,7 +126,7 @@ fn product_sources(arch: Arch, x: DType) -> Vec<Row> {
     }));
     all.extend(Gguf::ALL.map(|kind| {
         let is_dense = !matches!(kind, Gguf::Q5_0 | Gguf::Q3K);
-        ("gguf_dequantise", gguf_dequantise::source(x, kind, is_dense))
+        ("gguf_dequantise", gguf_dequantise::source(x, kind, gguf_dequantise::Way::of(arch.info(), is_dense)))
     }));
     all.extend(hopper_keys(arch, x).map(|key| ("q_matmul", few_hopper::source(key))));
     all.extend(along_keys(arch, x).map(|(op, key)| (op, few_along::source(key, ""))));
