@@ -277,7 +277,7 @@ fn products_are_ours_unless_theirs_are_asked_for_and_apply() {
 fn products_stand_the_checks() {
     let Some(folder) = package("products_stand_the_checks") else { return };
     let device = tier::device(CARD, &folder, config().with_checks(Checks::ALL));
-    for size in [[250, 4096, 288], [37, 16896, 96], [129, 16896, 512], [520, 13312, 320]] {
+    for size in [[250, 4096, 1280], [37, 16896, 288], [129, 16896, 544]] {
         assert_eq!(Problem::new(size).run(&device).1.len(), 1, "{size:?}");
     }
 }

@@ -171,7 +171,9 @@ fn codes(
     let vendor = vendor_of(arch);
     let vendor = vendor.as_deref().map_err(String::as_str);
     println!("{}", explain_scaled(arch, sides, size, output, vendor)?);
-    println!("{}", laid_out(sides, size, output, &gpu_of(arch)?)?);
+    if arch.info().vendor == Vendor::Amd {
+        println!("{}", laid_out(sides, size, output, &gpu_of(arch)?)?);
+    }
     if let Some(codes) = Codes::of(sides, size) {
         let shape = Shape::of_codes(codes, output, size);
         println!("  tuned       {}", tuned(arch, units_of(arch, units), shape)?);
@@ -187,6 +189,8 @@ fn laid_out(
     device: &Device,
 ) -> Result<String, Box<dyn std::error::Error>> {
     let made = |shape: &[usize], dtype| Tensor::empty(device, shape, dtype);
+    // Rows of codes end with a byte.
+    let k = k.next_multiple_of(8 / sides[0].0.bits());
     let rows = |(format, granularity): (Format, Granularity), rows: usize| {
         let codes = made(&[rows, k * format.bits() / 8], DType::U8)?;
         let scales = made(&granularity.scales_shape([rows, k]), granularity.kind().dtype())?;
