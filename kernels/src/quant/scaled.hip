@@ -14,14 +14,14 @@
 // Needs  : the narrower block a multiple of S_SUB, which divides S_BK or is it, and a divisor of the wider, but for S_MX; S_A_VECTOR,
 //          S_B_VECTOR: rows and K whole vectors of 16 bytes; K even for codes of 4 bits; S_NATIVE with i8: fewer than 2^17 codes
 //          between two additions; S_MX: scales are E8M0; slices, of S_BK * g.rounds: no block ends within K, or S_MX; S_WORDS: for each 32 of K and in words of four;
-//          S_WHOLE: K a multiple of S_BK          checked by the launcher
+//          S_WHOLE: K a multiple of S_BK; S_ONE: K, or a slice of it, S_BK * g.rounds at most          checked by the launcher
 // Numeric: products of codes are exact. S_SUB codes, or S_BK * g.rounds where S_SUB is S_BK, are summed from zero, in i32 for i8
 //          on the matrix unit, in f32 else; (sum * scale of A) * scale of B is added to the total in ascending order of K; one
 //          rounding at the store. A slice is one of these sums, and scaled_end.hip adds them as one workgroup would. What follows is as scaled_end.h says. S_MX: what is summed is products of codes and both scales. None of it depends on where B lies
 //
 // Macros : S_OUT; S_A_FORMAT, S_B_FORMAT; S_MATRIX; S_NATIVE: codes are operands of the matrix unit as they are, else they are
 //          decoded to bf16, exactly; S_DEEP: by products 128 deep; S_MX: which take the scales too; S_BK, S_SUB; S_TILES_M,
-//          S_TILES_N, of a wave; S_ACROSS: 4 where S_DIRECT, 4 or 2; S_A_VECTOR, S_B_VECTOR; S_SHUFFLED, S_DIRECT: operands of B go from memory to registers; S_WORDS; S_WHOLE; S_SLICED; S_ASYNC:
+//          S_TILES_N, of a wave; S_ACROSS: 4 where S_DIRECT, 4 or 2; S_A_VECTOR, S_B_VECTOR; S_SHUFFLED, S_DIRECT: operands of B go from memory to registers; S_WORDS; S_WHOLE; S_ONE: there is one sum and no total to keep beside it; S_SLICED; S_ASYNC:
 //          copies go past the registers, in S_STAGES rounds, else 1; S_GROUPED: 0 for one product, else as groups.hip says, K not cut;
 //          those of scaled_end.h, of slices and groups without an end
 
@@ -411,7 +411,6 @@ static const int TILE_BYTES = S_BM * S_A_ROW + (S_DIRECT ? 0 : S_BN * S_B_ROW);
 #if S_ASYNC
 struct Operands {
     static_assert(!S_SHUFFLED, "copies past the registers are of rows");
-    Columns columns;
     Copies<S_BM> a;
     Copies<S_BN> b;
     u32 place, stage;
@@ -420,7 +419,7 @@ struct Operands {
         a.copy(to, k, end);
         b.copy(to + S_BM * 128, k, end);
     }
-    RF_FN void start(const ScaledArgs& g, const Tile&, char* lds, u32 first, u32 begin, u32 end) {
+    RF_FN void start(const ScaledArgs& g, const Tile&, char* lds, Columns&, u32 first, u32 begin, u32 end) {
         place = tile_address(lds);
         RowsOfA<Copies<S_BM>::EACH> rows;
 #pragma unroll
@@ -435,7 +434,7 @@ struct Operands {
         stage = 0;
     }
     RF_FN void put(u32) { async_wait<S_STAGES - 2>(); }
-    RF_FN TileAddress go_on(const ScaledArgs& g, const Tile&, u32, u32 k, u32 end) {
+    RF_FN TileAddress go_on(const ScaledArgs& g, const Tile&, Columns&, u32, u32 k, u32 end) {
         // To the stage that was multiplied before the barrier.
         const u32 ahead = k + (S_STAGES - 1) * S_BK, to = place + (stage == 0 ? S_STAGES - 1 : stage - 1) * TILE_BYTES;
         if (ahead < end) copy(to, ahead, end);
@@ -449,15 +448,13 @@ struct Operands {
 struct Operands {
     typedef Loader<S_BM, S_A_FORMAT, S_A_ROW, S_A_VECTOR, false> OfA;
     OfA a;
-    Columns columns;
     char* lds;
 #if S_DIRECT
-    Columns coming;
     u32 first_tile, tiles_n;
 #else
     Loader<S_BN, S_B_FORMAT, S_B_ROW, S_B_VECTOR, S_SHUFFLED> b;
 #endif
-    RF_FN void start(const ScaledArgs& g, const Tile& tile, char* place, u32 first, u32 begin, u32 end) {
+    RF_FN void start(const ScaledArgs& g, const Tile& tile, char* place, Columns& columns, u32 first, u32 begin, u32 end) {
         lds = place;
         RowsOfA<OfA::ROUNDS> rows;
 #pragma unroll
@@ -487,7 +484,7 @@ struct Operands {
 #endif
         a.put(here(turn));
     }
-    RF_FN TileAddress go_on(const ScaledArgs& g, const Tile& tile, u32 turn, u32 k, u32 end) {
+    RF_FN TileAddress go_on(const ScaledArgs& g, const Tile& tile, Columns& coming, u32 turn, u32 k, u32 end) {
         if (k + S_BK < end) {
             fetch(k + S_BK, end);
 #if S_DIRECT
@@ -498,6 +495,69 @@ struct Operands {
     }
 };
 #endif
+
+#define S_CDNA (S_MATRIX && RF_DEVICE_AMD && ARCH_MATRIX == ARCH_MATRIX_MFMA)
+// Rounds of loading and multiplying: codes and scales come while those before them are multiplied. Scales are fetched one round before
+// they are needed.
+struct Rounds {
+    // Whether rounds alternate in `columns`, whose operands then change places without copies; beside totals there are no registers for it.
+    static const int BY_TWO = S_CDNA && S_DIRECT && S_ONE;
+    Operands operands;
+    Scales next;
+    // Operands of B: of this round and, where they go to registers, of the next.
+    Columns columns[2];
+    // `each`: rounds that are summed before a scale, or one where scales come within a round; `open`: of these, those to come.
+    u32 first_row, first_col, end, each, open, k, turn;
+
+    RF_FN void start(const ScaledArgs& g, const Tile& tile, char* lds, u32 row, u32 begin, u32 last_k) {
+        first_row = row;
+        first_col = group_x() * S_BN;
+        end = last_k;
+        each = S_SUBS > 1 ? 1 : g.rounds;
+        k = begin;
+        turn = 0;
+        operands.start(g, tile, lds, columns[0], first_row, begin, end);
+        next.start(g, first_row);
+        if (S_MX || each == 1 || begin + S_BK >= end) next.fetch(g, first_row, first_col, begin);
+    }
+    // The next round, with operands of B in columns[NOW]; the first of a sum begins it. Whether a scale follows it.
+    template <bool FIRST, int NOW> RF_FN bool one(const ScaledArgs& g, Tile& tile, Totals& total, Scale (*scales)[Scales::TOTAL]) {
+        const bool last = k + S_BK >= end, scaled = open == 1 || last;
+        operands.put(turn);
+        if (S_MX || scaled) next.put(scales[turn]);
+        barrier();
+        const TileAddress tiles = operands.go_on(g, tile, columns[1 - NOW], turn, k, end);
+        const u32 coming = open == 1 ? each : open - 1;
+        if (!last && (S_MX || coming == 1 || k + 2 * S_BK >= end)) next.fetch(g, first_row, first_col, k + S_BK);
+        if (FIRST) tile.clear();
+#pragma unroll
+        for (int sub = 0; sub < S_SUBS; ++sub) {
+            if (!S_WHOLE && S_SUBS > 1 && k + sub * S_SUB >= end) break;
+            tile.multiply(tiles, tiles + S_BM * S_A_ROW, columns[NOW], (const u32*)scales[turn], sub);
+            if (S_SUBS == 1) continue;
+            const Scale* of_rows = scales[turn] + sub * (S_BM + S_BN);
+            total.add(tile, of_rows, of_rows + S_BM);
+            tile.clear();
+        }
+        if (!BY_TWO) columns[0] = columns[1];
+        k += S_BK;
+        turn ^= 1;
+        --open;
+        return scaled;
+    }
+    // Those that are summed before a scale; where they come within a round, one.
+    RF_FN void sum(const ScaledArgs& g, Tile& tile, Totals& total, Scale (*scales)[Scales::TOTAL]) {
+        open = each;
+#if S_CDNA
+        // The first stands alone: its products are added to a constant, and no registers become zeros. On RDNA it would cost more than that.
+        bool scaled = one<true, 0>(g, tile, total, scales);
+        while (!scaled) scaled = one<false, BY_TWO>(g, tile, total, scales) || (BY_TWO && one<false, 0>(g, tile, total, scales));
+#else
+        tile.clear();
+        while (!one<false, 0>(g, tile, total, scales)) {}
+#endif
+    }
+};
 
 // Where the rows of a workgroup's tile begin. Where products are grouped, `g` becomes that of the tile's group; whether there is one.
 RF_FN bool go_to_rows(ScaledArgs& g, u32& first_row) {
@@ -516,7 +576,7 @@ RF_FN bool go_to_rows(ScaledArgs& g, u32& first_row) {
 }
 
 // Two waves to a SIMD hide each other's waits: tall tiles would take more than half of its registers.
-#if S_MATRIX && RF_DEVICE_AMD && ARCH_MATRIX == ARCH_MATRIX_MFMA
+#if S_CDNA
 #define S_RESIDENT __attribute__((amdgpu_waves_per_eu(2)))
 #else
 #define S_RESIDENT
@@ -538,48 +598,15 @@ extern "C" __global__ __launch_bounds__(S_THREADS) S_RESIDENT void q_scaled(Scal
     if (!go_to_rows(g, first_row)) return;
     Tile tile;
     Totals total;
-    Scales next;
-    Operands operands;
     tile.start();
     total.clear();
-    operands.start(g, tile, lds, first_row, begin, end);
-    next.start(g, first_row);
-    // Rounds that are summed before a scale, or one where scales come within a round. Scales are fetched one round before they are needed.
-    const u32 rounds = S_SUBS > 1 ? 1 : g.rounds;
-    u32 turn = 0;
-    if (S_MX || rounds == 1 || begin + S_BK >= end) next.fetch(g, first_row, first_col, begin);
-    u32 k = begin;
+    Rounds rounds;
+    rounds.start(g, tile, lds, first_row, begin, end);
     do {
-        u32 open = rounds;
-        bool last, scaled;
-        tile.clear();
-        do {
-            last = k + S_BK >= end;
-            scaled = open == 1 || last;
-            operands.put(turn);
-            if (S_MX || scaled) next.put(scales[turn]);
-            barrier();
-            const TileAddress tiles = operands.go_on(g, tile, turn, k, end);
-            const u32 coming = open == 1 ? rounds : open - 1;
-            if (!last && (S_MX || coming == 1 || k + 2 * S_BK >= end)) next.fetch(g, first_row, first_col, k + S_BK);
-#pragma unroll
-            for (int sub = 0; sub < S_SUBS; ++sub) {
-                if (!S_WHOLE && S_SUBS > 1 && k + sub * S_SUB >= end) break;
-                tile.multiply(tiles, tiles + S_BM * S_A_ROW, operands.columns, (const u32*)scales[turn], sub);
-                if (S_SUBS == 1) continue;
-                const Scale* of_rows = scales[turn] + sub * (S_BM + S_BN);
-                total.add(tile, of_rows, of_rows + S_BM);
-                tile.clear();
-            }
-#if S_DIRECT
-            operands.columns = operands.coming;
-#endif
-            k += S_BK;
-            turn ^= 1;
-            --open;
-        } while (!scaled);
-        if (S_SUBS == 1) total.add(tile, scales[turn ^ 1], scales[turn ^ 1] + S_BM);
-    } while (k < end);
+        rounds.sum(g, tile, total, scales);
+        const Scale* of_rows = scales[rounds.turn ^ 1];
+        if (S_SUBS == 1) total.add(tile, of_rows, of_rows + S_BM);
+    } while (!S_ONE && rounds.k < end);
 #if S_SLICED
     total.write(g, tile, first_row, first_col, g.parts + (i64)group_z() * g.m * g.n, g.n, 1);
 #else

@@ -303,6 +303,7 @@ fn multiply_ours(job: &Job<'_, '_>, c: ViewMut<'_>) -> Result<()> {
         path,
         words: unit == Unit::Mx && a.words() && b.words(),
         whole: choice.is_whole(a, b, k),
+        one_sum: choice.one_sum,
         sliced: is_sliced,
         copies: copies(info, unit, vector),
         grouping: None,
@@ -533,6 +534,8 @@ struct ScaledKey {
     words: bool,
     /// K is whole rounds.
     whole: bool,
+    /// K, or a slice of it, is summed before a scale.
+    one_sum: bool,
     sliced: bool,
     copies: bool,
     /// Of groups of rows.
@@ -566,6 +569,7 @@ fn source(key: ScaledKey) -> Source {
         ("S_DIRECT", usize::from(key.path == WeightPath::Direct)),
         ("S_WORDS", usize::from(key.words)),
         ("S_WHOLE", usize::from(key.whole)),
+        ("S_ONE", usize::from(key.one_sum)),
         ("S_SLICED", usize::from(key.sliced)),
         ("S_ASYNC", usize::from(key.copies)),
         ("S_STAGES", if key.copies { STAGES } else { 1 }),
@@ -636,6 +640,7 @@ pub(super) fn sources(arch: Arch, output: DType) -> impl Iterator<Item = (&'stat
         let words = unit == Unit::Mx && vector[0];
         let whole = vector[0];
         let sliced = number % 2 == 1 && (block >= 128 || unit == Unit::Mx);
+        let one_sum = sliced || number == 6;
         let grouping = None;
         // Every end in turn, at the store of what is not cut.
         let end = if sliced { EndKey::default() } else { end::variant(number / 2, output) };
@@ -652,6 +657,7 @@ pub(super) fn sources(arch: Arch, output: DType) -> impl Iterator<Item = (&'stat
             path,
             words,
             whole,
+            one_sum,
             sliced,
             copies,
             grouping,

@@ -36,6 +36,8 @@ pub(super) struct Choice {
     pub grid: [usize; 3],
     /// Rounds that are summed before a scale.
     pub rounds: usize,
+    /// Whether K, or a slice of it, has no more of them.
+    pub one_sum: bool,
     /// K of a slice, and how many slices there are.
     pub slice_k: usize,
     pub slices: usize,
@@ -70,7 +72,8 @@ pub(super) fn choice(info: &ArchInfo, matrix: bool, at_once: usize, job: &Job<'_
     // A row of the second launch's grid is one of C.
     let sliceable = k.div_ceil(slice_k).max(m) <= GRID_YZ_MAX && grid[0] * grid[1] < at_once;
     let slices = if whole && sliceable { k.div_ceil(slice_k) } else { 1 };
-    Choice { unit, sub, path, tiles, across, block, grid: [grid[0], grid[1], slices], rounds, slice_k, slices }
+    let one_sum = whole && k.div_ceil(slices) <= slice_k;
+    Choice { unit, sub, path, tiles, across, block, grid: [grid[0], grid[1], slices], rounds, one_sum, slice_k, slices }
 }
 
 /// Rounds of `depth` that are summed before a scale: those of a block, or of [`CHUNK`]; `whole`: no block ends within K.

@@ -122,6 +122,7 @@ fn multiply(
         path: choice.path,
         words: choice.unit == Unit::Mx && a.words() && b.words() && stack.scale_bytes % 4 == 0,
         whole: choice.is_whole(&a, &b, k),
+        one_sum: choice.one_sum,
         sliced: false,
         copies: copies(info, choice.unit, vector),
         grouping: Some(told.grouping),
