@@ -57,6 +57,14 @@ pub static FINDINGS: &[Finding] = &[
                may fault.",
     },
     Finding {
+        title: "fmoe: fp8 by token reads behind its operands where tokens are of 256 elements",
+        objects: &[("experts", "fmoe_bf16_pertokenFp8_g1u1_silu_1tg_32x256", "256 x 256")],
+        expected: Expected::Wrong,
+        text: "The second piece of 256 elements is loaded before it is known whether there is one. Of tokens of 256 the next token is \
+               read, and of the last one what is behind the tokens; so it is with the columns of the second product, behind the last \
+               expert's matrix. All widths do so. With 512 elements and more they end where their operands do.",
+    },
+    Finding {
         title: "fmha backward with a window: the range of LSE and D counts the head's offset twice",
         objects: &[("attention backward", "_swa_", "97/131*!zeros")],
         expected: Expected::Wrong,
