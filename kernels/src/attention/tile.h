@@ -405,6 +405,27 @@ struct Aside {
     }
 };
 
+// Values of a panel, rounded to a type: two to a word where it has 16 bits.
+template <class To, int BYTES> struct Rounded {
+    RF_FN static void all(const Real* values, u32* to) {
+        To held[C::ACC];
+#pragma unroll
+        for (int i = 0; i < C::ACC; ++i) held[i] = cast<To>(values[i]);
+        __builtin_memcpy(to, held, sizeof(held));
+    }
+    RF_FN static void numbers(const Real* values, u32* to) { all(values, to); }
+};
+template <class To> struct Rounded<To, 2> {
+    RF_FN static void all(const Real* values, u32* to) {
+#pragma unroll
+        for (int i = 0; i < C::ACC; i += 2) to[i / 2] = two_of<To>(values[i], values[i + 1]);
+    }
+    RF_FN static void numbers(const Real* values, u32* to) {
+#pragma unroll
+        for (int i = 0; i < C::ACC; i += 2) to[i / 2] = two_numbers<To>(values[i], values[i + 1]);
+    }
+};
+
 // Sums over the streamed rows: [RESIDENT_ROWS, DEPTH]. `From` reads them; of WEIGHTS a NaN may become anything, as their sum shows it.
 template <int DEPTH, class From = Reader<DEPTH>, bool WEIGHTS = false> struct Output {
     static const int PANELS = DEPTH / ATTENTION_SIZE;
@@ -441,16 +462,11 @@ template <int DEPTH, class From = Reader<DEPTH>, bool WEIGHTS = false> struct Ou
         Real values[C::ACC];
 #pragma unroll
         for (int i = 0; i < C::ACC; ++i) values[i] = (Real)sum[i] * by;
-        To held[C::ACC];
         if (same<To, In>::value && numbers(values)) {
-#pragma unroll
-            for (int i = 0; i < C::ACC; ++i) held[i] = OfNumber<To>::of(values[i]);
-            __builtin_memcpy(to, held, sizeof(held));
+            Rounded<To, sizeof(To)>::numbers(values, to);
         } else {
             const Aside aside(values);
-#pragma unroll
-            for (int i = 0; i < C::ACC; ++i) held[i] = cast<To>(aside.values[i]);
-            __builtin_memcpy(to, held, sizeof(held));
+            Rounded<To, sizeof(To)>::all(aside.values, to);
         }
     }
     // += values · streamed.
