@@ -116,6 +116,31 @@ fn a_layer_in_blocks_is_that_of_what_the_blocks_stand_for() {
     assert!(matmul_gguf(Tensor::<2>::zeros([1, 32], &flex), &blocks(Gguf::Q8_0, [4, 32], 0, &flex).0).is_none());
 }
 
+#[test]
+fn a_layer_in_blocks_is_the_same_in_threads_and_where_operators_wait_for_it() {
+    let device = || Device::from(RocmDevice::emulated("gfx942").unwrap().burn());
+    let [n, k] = [40, 96];
+    let weight = GgufMatrices::new(blocks(Gguf::Q8_0, [n, k], 3, &device()).0.blocks.val().narrow(0, 1, 1), Gguf::Q8_0);
+    let layer = GgufLinear { weight, bias: Some(Param::from_tensor(numbers([n], 7, DType::F32, &device()))) };
+    let run = |layer: &GgufLinear, waits: bool| {
+        let settled = |x: Tensor<2>| if waits { x } else { Tensor::from_data(x.into_data(), (&device(), DType::F16)) };
+        [1, 13, 257].map(|rows: usize| {
+            let x = numbers([rows, k], rows as u32, DType::F16, &device()).mul_scalar(0.75);
+            settled(layer.forward(settled(x))).mul_scalar(2.0).into_data()
+        })
+    };
+    let alone = run(&layer, false);
+    let same = |got: [TensorData; 3]| got.iter().zip(&alone).for_each(|(got, alone)| got.assert_eq(alone, true));
+    same(run(&layer, true));
+    std::thread::scope(|scope| {
+        let both = [true, false].map(|waits| {
+            let (layer, run) = (layer.clone(), &run);
+            scope.spawn(move || run(&layer, waits))
+        });
+        both.into_iter().for_each(|thread| same(thread.join().unwrap()));
+    });
+}
+
 /// Of each choice the sum over K of what its blocks stand for, times its factor; the same twice; nothing of the wrong row.
 #[test]
 fn choices_are_products_with_the_matrices_they_name() {

@@ -170,6 +170,50 @@ fn experts_of_codes_by_codes_are_those_of_what_the_codes_stand_for() {
     }
 }
 
+/// What a layer gives for one, a few and many rows that operators have just made: with an operator behind that waits for it, or read at once.
+fn forwards(layer: &ScaledExperts, waits: bool) -> Vec<Vec<f64>> {
+    let device = rocm();
+    let settled = |x: Tensor<2>| match waits {
+        true => x,
+        false => Tensor::from_data(x.into_data(), &device),
+    };
+    [1, 3, 40]
+        .map(|rows| {
+            let x = settled(numbers([MODEL, rows], 4, DType::F32, &device).mul_scalar(2.0).swap_dims(0, 1));
+            let shares = settled(numbers([rows, CHOSEN], 5, DType::F32, &device).abs());
+            let ids = Tensor::<2, Int>::from_data(TensorData::new(chosen(rows), [rows, CHOSEN]), &device);
+            values(settled(layer.forward(x, ids, shares)).add_scalar(1.0).into_data())
+        })
+        .to_vec()
+}
+
+#[test]
+fn experts_laid_out_are_the_same_in_threads_and_where_operators_wait_for_them() {
+    let made = || {
+        let weight = |shape, seed| Param::from_tensor(numbers::<3>(shape, seed, DType::F32, &rocm()));
+        let [gate, up] = [1, 2].map(|seed| weight([EXPERTS, MODEL, HIDDEN], seed));
+        let experts = Experts { gate, up, down: weight([EXPERTS, HIDDEN, MODEL], 3), activation: Activation::Silu };
+        let coding = MatrixCoding { is_transposed: true, ..MatrixCoding::new(Format::E4M3Fnuz, [128, 128]) };
+        ScaledExperts::new(experts, coding, (Format::E4M3Fnuz, Granularity::Group(128))).unwrap().laid_out()
+    };
+    let alone = forwards(&made(), false);
+    assert!(alone.iter().all(|rows| rows.iter().any(|&y| (y - 1.0).abs() > 1e-3)));
+    assert_eq!(forwards(&made(), true), alone);
+    // Two threads lay out the same matrices, each by a handle of its own; then both take what is laid out.
+    let layer = made();
+    for _ in 0..2 {
+        std::thread::scope(|scope| {
+            let both = [true, false].map(|waits| {
+                let layer = layer.clone();
+                scope.spawn(move || forwards(&layer, waits))
+            });
+            for thread in both {
+                assert_eq!(thread.join().unwrap(), alone);
+            }
+        });
+    }
+}
+
 #[test]
 fn codes_of_a_checkpoint_are_those_of_the_machine() {
     let coding = MatrixCoding { is_transposed: true, ..MatrixCoding::new(Format::E4M3, [128, 128]) };
