@@ -84,7 +84,7 @@ pub struct CodedMatrix<'a> {
 /// architecture, the shapes and how the words lie, not from the device's size.
 /// # Errors
 /// `Shape` for shapes, types or layouts that do not fit; `Unsupported` for another type of `a`.
-pub fn q_matmul(stream: &Stream, a: View<'_>, w: &CodedMatrix<'_>, mut c: ViewMut<'_>) -> Result<()> {
+pub fn q_matmul(stream: &Stream, a: View<'_>, w: &CodedMatrix<'_>, c: ViewMut<'_>) -> Result<()> {
     if !matches!(a.dtype(), DType::F32 | DType::F16 | DType::BF16) {
         return Err(Error::Unsupported { op: OP, dtype: a.dtype(), arch: a.arch() }.into());
     }
@@ -93,19 +93,28 @@ pub fn q_matmul(stream: &Stream, a: View<'_>, w: &CodedMatrix<'_>, mut c: ViewMu
     if m == 0 || n == 0 {
         return Ok(());
     }
-    // Leading axes are rows: of views where strides allow, else of copies.
-    let a_copy = match a.layout().reshape(&[m, k]) {
+    on_rows(stream, a, c, [m, n, k], |a, c| multiply(stream, a, w, c))
+}
+
+/// Multiplies `a` as `[m, k]` to `c` as `[m, n]`: leading axes are rows, of views where strides allow, else of copies.
+fn on_rows(
+    stream: &Stream,
+    a: View<'_>,
+    mut c: ViewMut<'_>,
+    [m, n, k]: [usize; 3],
+    multiply: impl FnOnce(View<'_>, ViewMut<'_>) -> Result<()>,
+) -> Result<()> {
+    let copy = match a.layout().reshape(&[m, k]) {
         Some(_) => None,
         None => Some(family::contiguous(stream, a)?),
     };
-    let a_view = a_copy.as_ref().map_or(a, Tensor::view);
-    let a_layout = a_view.layout().reshape(&[m, k]).expect("a copy is contiguous");
-    let a_view = a_view.with_layout(a_layout)?;
+    let a = copy.as_ref().map_or(a, Tensor::view);
+    let a = a.with_layout(a.layout().reshape(&[m, k]).expect("a copy is contiguous"))?;
     match c.layout().reshape(&[m, n]) {
-        Some(rows) => multiply(stream, a_view, w, c.with_layout(rows)?),
+        Some(rows) => multiply(a, c.with_layout(rows)?),
         None => {
             let mut stand_in = Tensor::empty(c.device(), &[m, n], c.dtype())?;
-            multiply(stream, a_view, w, stand_in.view_mut())?;
+            multiply(a, stand_in.view_mut())?;
             let whole = Layout::contiguous(c.shape())?;
             family::copy_into(stream, stand_in.view().with_layout(whole)?, c.reborrow())
         }

@@ -53,7 +53,7 @@ const DEEP: usize = 128;
 /// sum of `a` there by the offset, in f32; codes enter with up to 1152 added, which is taken from the sum again, so what is within 1152 of
 /// overflow in f32 may become no number. Else, up to two rows a group in the mean, or eight in all, a weight is `scale · code + offset` in
 /// f32, multiplied as it is; of more rows it is rounded once to the type of `a`. From 256 rows a group in the mean on, on NVIDIA's cards
-/// from 65 on, weights of 16 bits up to 512 MiB at a time are written out so and multiplied as
+/// from 65 on, matrices of up to 512 MiB in 16 bits are written out so, 128 MiB of them or one at a time, and multiplied as
 /// [`gemm_grouped`](crate::gemm::gemm_grouped) does. By how many rows, and by which others, a row is multiplied with changes no bit
 /// between two of these bounds.
 /// # Errors

@@ -32,7 +32,7 @@ const LINE_BYTES: usize = 128;
 /// # Types
 /// As [`q_matmul`](super::q_matmul).
 /// # Numerics
-/// As [`q_matmul`](super::q_matmul), but that K is never cut; where weights are written out, it is up to 512 MiB of them at a time, and
+/// As [`q_matmul`](super::q_matmul), but that K is never cut; where weights are written out, it is 128 MiB of them or one matrix at a time, and
 /// the products are [`gemm_grouped`](crate::gemm::gemm_grouped)'s. Words of 32 bits along N enter exactly, with
 /// scales on sums, where there are up to 64 rows a group in the mean: of 16 bits where there is a matrix unit, of every type where
 /// there is none. So do words along K where [`q_matmul`](super::q_matmul) has them. By how many rows, and by which others, a row is

@@ -1,8 +1,9 @@
 //! `gguf_matmul`: rows by one matrix in blocks of GGUF, by the kernels of groups of rows, of which all are one.
 
-use rocfire_hal::{DType, Error, Layout, Stream, Tensor, View, ViewMut};
+use rocfire_hal::{DType, Error, Stream, View, ViewMut};
 
 use super::gguf::launch;
+use super::on_rows;
 use super::written::Coded;
 use crate::Result;
 use crate::family::{self, BOX_LIMIT, shape};
@@ -24,27 +25,12 @@ const OP: &str = "gguf_matmul";
 /// `Shape` for blocks and rows that do not fit; `Unsupported` for another type of `a`.
 /// # Source
 /// The blocks: ggml's `ggml-common.h`.
-pub fn gguf_matmul(stream: &Stream, a: View<'_>, w: &GgufMatrices<'_>, mut c: ViewMut<'_>) -> Result<()> {
+pub fn gguf_matmul(stream: &Stream, a: View<'_>, w: &GgufMatrices<'_>, c: ViewMut<'_>) -> Result<()> {
     let [m, k, n] = check(stream, &a, w, &c)?;
     if c.is_empty() {
         return Ok(());
     }
-    // Leading axes are rows: of views where strides allow, else of copies.
-    let copy = match a.layout().reshape(&[m, k]) {
-        Some(_) => None,
-        None => Some(family::contiguous(stream, a)?),
-    };
-    let a = copy.as_ref().map_or(a, Tensor::view);
-    let a = a.with_layout(a.layout().reshape(&[m, k]).expect("a copy is contiguous"))?;
-    match c.layout().reshape(&[m, n]) {
-        Some(rows) => multiply(stream, a, w, [m, k, n], c.with_layout(rows)?),
-        None => {
-            let mut stand_in = Tensor::empty(c.device(), &[m, n], c.dtype())?;
-            multiply(stream, a, w, [m, k, n], stand_in.view_mut())?;
-            let whole = Layout::contiguous(c.shape())?;
-            family::copy_into(stream, stand_in.view().with_layout(whole)?, c.reborrow())
-        }
-    }
+    on_rows(stream, a, c, [m, n, k], |a, c| multiply(stream, a, w, [m, k, n], c))
 }
 
 fn multiply(stream: &Stream, a: View<'_>, w: &GgufMatrices<'_>, [m, k, n]: [usize; 3], c: ViewMut<'_>) -> Result<()> {

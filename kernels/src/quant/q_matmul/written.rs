@@ -14,9 +14,11 @@ use crate::quant::gguf_dequantise::write_out;
 use crate::quant::gguf_matrix::ROWS_MAX;
 
 /// Rows from which on a weight is written out in the type of A: a tile of 64 rows decodes what the next one decodes too, which takes
-/// several times what the product of 16 bits takes, and its bytes are few beside that. Up to how many bytes.
+/// several times what the product of 16 bits takes, and its bytes are few beside that. Up to how many bytes a matrix, and of how many
+/// matrices at a time: fewer than a card of 8 GiB would miss, and few enough for the caches of large ones.
 const ROWS: usize = 256;
 const BYTES: usize = 512 << 20;
+const BYTES_AT_ONCE: usize = 128 << 20;
 
 /// Matrices that can be written out.
 #[derive(Clone, Copy)]
@@ -86,7 +88,7 @@ impl Coded<'_> {
     /// Groups that are written out at once, of so many rows each in the mean; `None` where each tile decodes them.
     pub(super) fn at_once(&self, stream: &Stream, dtype: DType, mean: usize, [k, n]: [usize; 2]) -> Option<usize> {
         self.is_written_from(2 * ROWS_MAX + 1, stream, dtype, [mean, n, k])
-            .then(|| BYTES / (k * n * dtype.size_bytes()))
+            .then(|| (BYTES_AT_ONCE / (k * n * dtype.size_bytes())).max(1))
     }
 
     /// Multiplies rows, `[m, k]` to `[m, n]`, by the only matrix, of `[k, n]`.
