@@ -80,7 +80,7 @@ pub struct CodedMatrix<'a> {
 /// multiply sums over K inside of a block, of exact codes too, for M up to 64 (up to 4 in f32, 16 without a matrix unit for the type) and words of
 /// 32 bits in whole rows along N, on Hopper up to 320 where K and blocks are multiples of 64, or for M up to 64 and words in whole columns along K,
 /// in blocks of K that are multiples of 64 bytes of codes (16 on RDNA 3, 32 on RDNA 4); elsewhere they multiply the code, rounded once to the
-/// type of `a`. By other 256 rows and more of 16 bits on a matrix unit, a weight that takes up to 512 MiB in that type is written out, each number rounded once, and multiplied as [`gemm`] does. All this, and where K is cut, follows from the
+/// type of `a`. By other 256 rows and more of 16 bits on a matrix unit, a weight that takes up to 512 MiB in that type is written out, each number rounded once, and multiplied as [`gemm`](crate::gemm::gemm()) does. All this, and where K is cut, follows from the
 /// architecture, the shapes and how the words lie, not from the device's size.
 /// # Errors
 /// `Shape` for shapes, types or layouts that do not fit; `Unsupported` for another type of `a`.
