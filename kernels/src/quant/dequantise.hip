@@ -7,7 +7,8 @@
 // Numeric: products in f32, the scales first; one rounding to the type of x
 //
 // Macros : QUANT_X, QUANT_WORD, QUANT_FORMAT; QUANT_WORDS: words of a lane, an aligned vector; QUANT_PER: codes of all of them;
-//          QUANT_AXES: of the walk, 0 for more than two; QUANT_VECTOR: a lane's elements lie side by side, whole and aligned; QUANT_SCALE: the scales' type, QUANT_KIND: what they are; QUANT_SPAN: whether each element of a lane looks for its scale (0),
+//          QUANT_AXES: of the walk, 0 for more than two; QUANT_VECTOR: a lane's elements lie side by side, whole and aligned;
+//          QUANT_SCALE: the scales' type, QUANT_KIND: what they are; QUANT_SPAN: whether each element of a lane looks for its scale (0),
 //          all have one (1), or scales are aligned neighbours as elements are (2)
 using namespace rf;
 

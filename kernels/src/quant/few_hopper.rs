@@ -12,9 +12,10 @@ use super::format::{Format, ScaleKind};
 use super::q_matmul::in_front_of;
 use crate::family::c_type;
 
-/// Rows of A. Of fewer, and of up to eight by words of 4 bits and less, `few_ring.hip` is faster. Of more, decoding each word for every 64 rows takes longer than writing the weight out. On an
-/// H200 in us, 4096 x 14336 (2026-11-28), by a launcher of its own: 1 row by `few.hip` 11.8 of 4 bits, 17.2 of 8, 4 rows by this 14.2, 17.5; 512 rows
-/// 148, 156, written out 127, 133 (2026-11-29): 41, 46 for writing and 86 for the product; of these writing's share falls with rows.
+/// Rows of A. Of fewer, and of up to eight by words of 4 bits and less, `few_ring.hip` is faster. Of more, decoding each word for every
+/// 64 rows takes longer than writing the weight out. On an H200 in us, 4096 x 14336 (2026-11-29), words of 4 and of 8 bits: 512 rows 148,
+/// 156, written out 127, 133, of which writing takes 41, 46 for any number of rows. By a launcher of its own (2026-11-28) 1 row took 11.8,
+/// 17.2 by `few.hip`, 4 rows by this 14.2, 17.5.
 pub(super) const ROWS: RangeInclusive<usize> = 5..=320;
 /// Rows of a workgroup, least and most.
 const TILE_ROWS: [usize; 2] = [8, 64];

@@ -145,24 +145,7 @@ fn check(stream: &Stream, a: &View<'_>, w: &CodedMatrix<'_>, c: &View<'_>) -> Re
         *if axis == 0 { &mut k } else { &mut n } = extent;
     }
     layout.check(OP, words, &[k, n])?;
-    let Some((&a_k, a_rows)) = a.shape().split_last() else {
-        return Err(shape(OP, "a", format!("[.., {k}]"), "no axes"));
-    };
-    if a_k != k {
-        return Err(shape(OP, "a", format!("[.., {k}]"), format!("{:?}", a.shape())));
-    }
-    let expected = || a_rows.iter().copied().chain([n]);
-    if !c.shape().iter().copied().eq(expected()) {
-        let expected: Vec<usize> = expected().collect();
-        return Err(shape(OP, "c", format!("{expected:?}"), format!("{:?}", c.shape())));
-    }
-    if k == 0 {
-        return Err(shape(OP, "a", "at least one element along K", 0));
-    }
-    let m: usize = a_rows.iter().product();
-    if m >= BOX_LIMIT || n >= BOX_LIMIT || k >= BOX_LIMIT {
-        return Err(shape(OP, "a", format!("extents below {BOX_LIMIT}"), format!("{:?}", [m, n, k])));
-    }
+    let m = rows_of(OP, a, c, [n, k])?;
     if let Some(scales) = scales {
         family::on_device(OP, "scales", stream, &scales.view)?;
         scales.check(OP, &[k, n])?;
@@ -172,6 +155,29 @@ fn check(stream: &Stream, a: &View<'_>, w: &CodedMatrix<'_>, c: &View<'_>) -> Re
     family::disjoint(OP, "a", c, a)?;
     family::disjoint(OP, "words", c, words)?;
     Ok([m, n, k])
+}
+
+/// M with all leading axes of `a`, `[.., k]`, and of `c`, `[.., n]`, which are checked.
+fn rows_of(op: &'static str, a: &View<'_>, c: &View<'_>, [n, k]: [usize; 2]) -> Result<usize> {
+    let Some((&a_k, a_rows)) = a.shape().split_last() else {
+        return Err(shape(op, "a", format!("[.., {k}]"), "no axes"));
+    };
+    if a_k != k {
+        return Err(shape(op, "a", format!("[.., {k}]"), format!("{:?}", a.shape())));
+    }
+    let expected = || a_rows.iter().copied().chain([n]);
+    if !c.shape().iter().copied().eq(expected()) {
+        let expected: Vec<usize> = expected().collect();
+        return Err(shape(op, "c", format!("{expected:?}"), format!("{:?}", c.shape())));
+    }
+    if k == 0 {
+        return Err(shape(op, "a", "at least one element along K", 0));
+    }
+    let m: usize = a_rows.iter().product();
+    if m >= BOX_LIMIT || n >= BOX_LIMIT || k >= BOX_LIMIT {
+        return Err(shape(op, "a", format!("extents below {BOX_LIMIT}"), format!("{:?}", [m, n, k])));
+    }
+    Ok(m)
 }
 
 /// A checked product: `a` [m, k], `c` [m, n].

@@ -2,15 +2,13 @@
 //! of GGUF; products of so many rows that the numbers are written out.
 
 use rocfire_hal::{DType, Stream, Tensor};
-use rocfire_kernels::quant::{
-    CodeLayout, CodedMatrix, Format, Gguf, GgufMatrices, ScaleKind, Scales, dequantise, gguf_dequantise, q_matmul,
-};
+use rocfire_kernels::quant::{CodeLayout, Format, Gguf, GgufMatrices, ScaleKind, Scales, dequantise, gguf_dequantise};
 
 use super::gguf::{block, coded, weight};
 use super::grouped_codes::{By, numbers};
+use super::quant::{lines, strips};
 use super::{Call, Case, FLOATS, Failure};
-use crate::data::{Array, Placement};
-use crate::oracle::dot;
+use crate::data::{Array, Placement, ravel, unravel};
 
 /// Shape, the axis that words are packed along or none of bytes, block of scales.
 type Words = (&'static [usize], Option<usize>, &'static [usize]);
@@ -48,10 +46,10 @@ pub fn cases() -> Vec<Case> {
     }
     let (bf16, f16) = (DType::BF16, DType::F16);
     cases.extend([
-        many_rows(bf16, [260, 72, 256], Format::I4, 1, [128, 1]),
-        many_rows(f16, [257, 40, 192], Format::I8, 1, [64, 1]),
-        many_rows(bf16, [256, 33, 128], Format::E4M3, 0, [128, 33]),
-        many_rows(f16, [259, 65, 96], Format::I4, 0, [32, 1]),
+        strips(bf16, [260, 72, 256], Format::I4, 128),
+        strips(f16, [257, 40, 192], Format::I8, 64),
+        lines(bf16, [256, 33, 128], Format::E4M3, [128, 33]),
+        lines(f16, [259, 65, 96], Format::I4, [32, 1]),
     ]);
     let lies = Placement::Contiguous;
     cases.extend([
@@ -107,8 +105,8 @@ fn decoded(
     ];
     let oracle = move |_: &[Array]| {
         let value = |at: Vec<usize>| {
-            let block = at.iter().zip(block).zip(&grid).fold(0, |sum, ((x, block), grid)| sum * grid + x / block);
-            0.5 * scale(block).1 * pick(&at).1
+            let block: Vec<usize> = at.iter().zip(block).map(|(x, block)| x / block).collect();
+            0.5 * scale(ravel(&block, &grid)).1 * pick(&at).1
         };
         vec![coordinates(shape).map(value).collect()]
     };
@@ -120,10 +118,10 @@ fn decoded(
 /// The coordinates of a shape's elements, the last fastest.
 fn coordinates(shape: &[usize]) -> impl Iterator<Item = Vec<usize>> {
     let shape = shape.to_vec();
-    (0..shape.iter().product::<usize>()).map(move |mut at| {
-        let mut all: Vec<usize> = shape.iter().rev().map(|&extent| (at % extent, at /= extent).0).collect();
-        all.reverse();
-        all
+    (0..shape.iter().product::<usize>()).map(move |index| {
+        let mut at = vec![0; shape.len()];
+        unravel(index, &shape, &mut at);
+        at
     })
 }
 
@@ -157,43 +155,4 @@ fn of_blocks(dtype: DType, kind: Gguf, ([count, n], in_line): ([usize; 2], usize
         oracle,
     };
     Case::new("gguf_dequantise", dtype, format!("{count} of {n} x {k} {kind:?} {placement:?}"), 0.0, call)
-}
-
-/// Rows by words that lie along axis `axis`, with an f16 scale of every block.
-fn many_rows(dtype: DType, [m, n, k]: [usize; 3], format: Format, axis: usize, block: [usize; 2]) -> Case {
-    let grid = [k.div_ceil(block[0]), n.div_ceil(block[1])];
-    let (layout, per) = (CodeLayout::packed(format, axis, [k, n][axis]), 32 / format.bits());
-    let all = numbers(format);
-    let pick = move |row: usize, column: usize| all[(row * 5 + column * 3 + row * column % 11) % all.len()];
-    let of = pick.clone();
-    let in_words = layout.words_shape(&[k, n], DType::U32);
-    // As it lies in memory: words of a line are neighbours.
-    let lines = if axis == 0 { [in_words[1], in_words[0]] } else { [in_words[0], in_words[1]] };
-    let word = move |at: usize| {
-        let (line, first) = (at / lines[1], at % lines[1] * per);
-        let code = |i: usize| if axis == 0 { of(first + i, line).0 } else { of(line, first + i).0 };
-        let there = (0..per).filter(|i| first + i < [k, n][axis]);
-        f64::from(there.map(|i| code(i) << (format.bits() * i)).sum::<u32>())
-    };
-    let scale = move |at: usize| (1 + at * 7 % 13) as f64 / 16.0;
-    let launch = move |stream: &Stream, inputs: &[Tensor], outputs: &mut [Tensor]| -> Result<(), Failure> {
-        let scales = Scales { view: inputs[2].view(), kind: ScaleKind::F16, block: &block, global: None };
-        let lies = if axis == 0 { inputs[1].layout().swap(0, 1)? } else { *inputs[1].layout() };
-        let w = CodedMatrix { words: inputs[1].view().with_layout(lies)?, layout: &layout, scales: Some(&scales) };
-        Ok(q_matmul(stream, inputs[0].view(), &w, outputs[0].view_mut())?)
-    };
-    let oracle = move |inputs: &[Array]| {
-        let weight =
-            |row: usize, column: usize| pick(row, column).1 * scale(row / block[0] * grid[1] + column / block[1]);
-        let cell = |at: usize| dot((0..k).map(|row| (inputs[0].values[at / n * k + row], weight(row, at % n))));
-        vec![(0..m * n).map(cell).collect()]
-    };
-    let inputs = vec![
-        (Array::random(&[m, k], dtype, 1), Placement::Contiguous),
-        (Array::new(&lines, DType::U32, (0..lines[0] * lines[1]).map(word).collect()), Placement::Contiguous),
-        (Array::new(&grid, DType::F16, (0..grid[0] * grid[1]).map(scale).collect()), Placement::Contiguous),
-    ];
-    let call = Call { inputs, outputs: vec![(vec![m, n], dtype)], launch, oracle };
-    let size = format!("{m}x{n}x{k} {format:?} along {axis} by {block:?}, written out");
-    Case::new("q_matmul", dtype, size, 2.0 * (m * n * k) as f64, call).summing(k)
 }

@@ -60,7 +60,7 @@ pub fn cases() -> Vec<Case> {
     for (turn, (size, format, axis)) in products.into_iter().enumerate() {
         cases.push(product(FLOATS[turn % 3], size, format, axis, turn % 2 == 0));
     }
-    cases.push(strips(DType::BF16, [1, 127 * 512 + 32, 40], 32));
+    cases.push(strips(DType::BF16, [1, 127 * 512 + 32, 40], Format::I4, 32));
     // Rows that few.hip has in one workgroup, in several, and those that are staged; those of Hopper's products, of one tile and of several
     // workgroups that cut K.
     let few = [
@@ -73,7 +73,7 @@ pub fn cases() -> Vec<Case> {
         ([21, 288, 2112], 64),
     ];
     for (turn, (size, block)) in few.into_iter().enumerate() {
-        cases.push(strips([DType::F16, DType::BF16][turn % 2], size, block));
+        cases.push(strips([DType::F16, DType::BF16][turn % 2], size, Format::I4, block));
     }
     // Words as they lie along K, of one row, of slices of K, of a slab that is cut off, and of tiles of rows.
     let along = [
@@ -292,7 +292,7 @@ fn product(dtype: DType, [m, n, k]: [usize; 3], format: Format, axis: usize, gro
 }
 
 /// Rows by words that lie along K in memory, `[n, k]`, with an f32 scale of every block.
-fn lines(dtype: DType, [m, n, k]: [usize; 3], format: Format, block: [usize; 2]) -> Case {
+pub(super) fn lines(dtype: DType, [m, n, k]: [usize; 3], format: Format, block: [usize; 2]) -> Case {
     let grid = [k.div_ceil(block[0]), n.div_ceil(block[1])];
     let launch = move |stream: &Stream, inputs: &[Tensor], outputs: &mut [Tensor]| -> Result<(), Failure> {
         let scales = Scales { view: inputs[2].view(), kind: ScaleKind::F32, block: &block, global: None };
@@ -332,12 +332,12 @@ fn lines(dtype: DType, [m, n, k]: [usize; 3], format: Format, block: [usize; 2])
 
 /// Rows by packed words that lie in memory, with an f16 scale for every column and `block_k` of K: of one row columns so many that strips are of
 /// the widest, the last lane without a neighbour.
-fn strips(dtype: DType, [m, n, k]: [usize; 3], block_k: usize) -> Case {
+pub(super) fn strips(dtype: DType, [m, n, k]: [usize; 3], format: Format, block_k: usize) -> Case {
     let block = [block_k, 1];
     let groups = k.div_ceil(block[0]);
     let launch = move |stream: &Stream, inputs: &[Tensor], outputs: &mut [Tensor]| -> Result<(), Failure> {
         let scales = Scales { view: inputs[2].view(), kind: ScaleKind::F16, block: &block, global: None };
-        let layout = CodeLayout::packed(Format::I4, 1, n);
+        let layout = CodeLayout::packed(format, 1, n);
         Ok(q_matmul(
             stream,
             inputs[0].view(),
@@ -345,28 +345,30 @@ fn strips(dtype: DType, [m, n, k]: [usize; 3], block_k: usize) -> Case {
             outputs[0].view_mut(),
         )?)
     };
-    let code = |row: usize, column: usize| (row * 5 + column * 3 + column / 64) as u32 % 16;
+    let (bits, per) = (format.bits(), 32 / format.bits());
+    let code = move |row: usize, column: usize| (row * 5 + column * 3 + column / 64) as u32 % (1 << bits);
     let scale = |group: usize, column: usize| (1 + (column + column / 32 + group * 7) % 13) as f64 / 16.0;
     let oracle = move |inputs: &[Array]| {
         let a = &inputs[0].values;
         let weight = |row: usize, column: usize| {
-            let code = code(row, column) as f64;
-            (if code < 8.0 { code } else { code - 16.0 }) * scale(row / block[0], column)
+            // Two's complement.
+            let value = (code(row, column) << (32 - bits)) as i32 >> (32 - bits);
+            f64::from(value) * scale(row / block[0], column)
         };
         let cell = |at: usize| dot((0..k).map(|row| (a[at / n * k + row], weight(row, at % n))));
         vec![(0..m * n).map(cell).collect()]
     };
     let word = |at: usize| {
-        let (row, first) = (at / (n / 8), at % (n / 8) * 8);
-        f64::from((0..8).map(|i| code(row, first + i) << (4 * i)).sum::<u32>())
+        let (row, first) = (at / (n / per), at % (n / per) * per);
+        f64::from((0..per).map(|i| code(row, first + i) << (bits * i)).sum::<u32>())
     };
     let scales = (0..groups * n).map(|at| scale(at / n, at % n)).collect();
     let inputs = vec![
         (Array::random(&[m, k], dtype, 1), Placement::Contiguous),
-        (Array::new(&[k, n / 8], DType::U32, (0..k * n / 8).map(word).collect()), Placement::Contiguous),
+        (Array::new(&[k, n / per], DType::U32, (0..k * n / per).map(word).collect()), Placement::Contiguous),
         (Array::new(&[groups, n], DType::F16, scales), Placement::Contiguous),
     ];
     let call = Call { inputs, outputs: vec![(vec![m, n], dtype)], launch, oracle };
-    let size = format!("{m}x{n}x{k} I4 along N, scales of columns");
+    let size = format!("{m}x{n}x{k} {format:?} along N, scales of columns");
     Case::new("q_matmul", dtype, size, 2.0 * (m * n * k) as f64, call).summing(k)
 }

@@ -22,7 +22,7 @@ pub(crate) type Result = std::result::Result<(), DriverError>;
 const FEW_ROWS: usize = 32;
 
 /// Bytes of decoded weights that exist at a time: few enough for the caches of large cards, enough to fill their compute units.
-pub(crate) const CHUNK_BYTES: usize = 64 << 20;
+const CHUNK_BYTES: usize = 64 << 20;
 
 /// A product: `out[row, m] = weights[m, :] · x[row, :]`.
 #[derive(Clone, Copy, Debug)]

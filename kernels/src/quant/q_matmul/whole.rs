@@ -3,10 +3,10 @@
 use rocfire_hal::{DType, Error, Stream, View, ViewMut};
 
 use super::gguf::launch;
-use super::on_rows;
 use super::written::Coded;
+use super::{on_rows, rows_of};
 use crate::Result;
-use crate::family::{self, BOX_LIMIT, shape};
+use crate::family::{self, shape};
 use crate::gemm::ToldGroups;
 use crate::quant::gguf::GgufMatrices;
 
@@ -56,16 +56,7 @@ fn check(stream: &Stream, a: &View<'_>, w: &GgufMatrices<'_>, c: &ViewMut<'_>) -
     if count != 1 {
         return Err(shape(OP, "blocks", "one matrix", count));
     }
-    let Some((&a_k, rows)) = a.shape().split_last().filter(|(last, _)| **last == k) else {
-        return Err(shape(OP, "a", format!("[.., {k}]"), format!("{:?}", a.shape())));
-    };
-    if !c.shape().iter().eq(rows.iter().chain([&n])) {
-        return Err(shape(OP, "c", format!("{rows:?} by {n}"), format!("{:?}", c.shape())));
-    }
-    let m = rows.iter().product();
-    if [m, n, a_k].iter().any(|&extent| extent >= BOX_LIMIT) {
-        return Err(shape(OP, "a", format!("extents below {BOX_LIMIT}"), format!("{:?}", [m, n, k])));
-    }
+    let m = rows_of(OP, a, c, [n, k])?;
     family::writable(OP, "c", c)?;
     family::disjoint(OP, "a", c, a)?;
     Ok([m, k, n])

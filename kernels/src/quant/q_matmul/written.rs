@@ -1,7 +1,7 @@
 //! Products of many rows by codes: the weights written out in the type of A, groups of them a part at a time.
 
 use rocfire_arch::Matrix;
-use rocfire_hal::{DType, Stream, Tensor, View, ViewMut};
+use rocfire_hal::{DType, Layout, Stream, Tensor, View, ViewMut};
 
 use super::CodedMatrix;
 use crate::Result;
@@ -61,28 +61,46 @@ impl Coded<'_> {
         }
     }
 
-    /// Writes matrices `first` to `end` to the first of `weights`, dense, of which it says how they lie: `[.., K, N]`.
-    fn write<'t>(&self, stream: &Stream, [first, end]: [usize; 2], weights: &'t mut Tensor) -> Result<View<'t>> {
-        let lies = weights.layout().slice(0, 0, end - first, 1)?;
-        let as_read = if self.is_along_k() { lies.swap(1, 2)? } else { lies };
+    /// The sides of a matrix as its numbers are written.
+    fn sides(&self, [k, n]: [usize; 2]) -> [usize; 2] {
+        if self.is_along_k() { [n, k] } else { [k, n] }
+    }
+
+    /// Writes the numbers to `weights`, where `lies` has columns of neighbours if codes are, else rows; gives them as `[.., K, N]`.
+    fn write<'t>(&self, stream: &Stream, weights: &'t mut Tensor, lies: Layout) -> Result<View<'t>> {
+        let (rows, columns) = (lies.rank() - 2, lies.rank() - 1);
+        let as_read = if self.is_along_k() { lies.swap(rows, columns)? } else { lies };
         match self {
             Coded::Blocks(w) => {
-                let blocks = GgufMatrices { blocks: outermost(w.blocks, [first, end])?, ..**w };
-                let &[count, n, k] = lies.shape() else { unreachable!("three axes were made") };
-                write_out(stream, &blocks, [count, k, n], weights.view().with_layout(lies)?)?;
+                let extents = [w.blocks.shape()[0], lies.shape()[columns], lies.shape()[rows]];
+                write_out(stream, w, extents, weights.view().with_layout(lies)?)?;
+            }
+            Coded::Words(w) => {
+                let to = weights.view_mut().with_layout(as_read)?;
+                dequantise(stream, w.words, w.layout, w.scales, to)?;
+            }
+        }
+        Ok(weights.view().with_layout(as_read)?)
+    }
+
+    /// The same of groups `first` to `end`.
+    fn write_groups<'t>(&self, stream: &Stream, part: [usize; 2], weights: &'t mut Tensor) -> Result<View<'t>> {
+        let lies = weights.layout().slice(0, 0, part[1] - part[0], 1)?;
+        match self {
+            Coded::Blocks(w) => {
+                let w = GgufMatrices { blocks: outermost(w.blocks, part)?, ..**w };
+                Coded::Blocks(&w).write(stream, weights, lies)
             }
             Coded::Words(w) => {
                 let of_each = w.scales.is_some_and(|scales| !scales.block.is_empty() && scales.view.shape()[0] > 1);
                 let scales = match w.scales {
-                    Some(scales) if of_each => Some(Scales { view: outermost(scales.view, [first, end])?, ..*scales }),
+                    Some(scales) if of_each => Some(Scales { view: outermost(scales.view, part)?, ..*scales }),
                     scales => scales.copied(),
                 };
-                let words = outermost(w.words, [first, end])?;
-                let to = weights.view_mut().with_layout(as_read)?;
-                dequantise(stream, words, w.layout, scales.as_ref(), to)?;
+                let w = CodedMatrix { words: outermost(w.words, part)?, scales: scales.as_ref(), ..**w };
+                Coded::Words(&w).write(stream, weights, lies)
             }
         }
-        Ok(weights.view().with_layout(as_read)?)
     }
 
     /// Groups that are written out at once, of so many rows each in the mean; `None` where each tile decodes them.
@@ -93,18 +111,10 @@ impl Coded<'_> {
 
     /// Multiplies rows, `[m, k]` to `[m, n]`, by the only matrix, of `[k, n]`.
     pub(super) fn multiply(&self, stream: &Stream, a: View<'_>, [k, n]: [usize; 2], c: ViewMut<'_>) -> Result<()> {
-        let sides = if self.is_along_k() { [n, k] } else { [k, n] };
-        let mut weights = Tensor::empty(a.device(), &sides, a.dtype())?;
+        let mut weights = Tensor::empty(a.device(), &self.sides([k, n]), a.dtype())?;
         let lies = *weights.layout();
-        let as_read = if self.is_along_k() { lies.swap(0, 1)? } else { lies };
-        match self {
-            Coded::Blocks(w) => write_out(stream, w, [1, k, n], weights.view())?,
-            Coded::Words(w) => {
-                let to = weights.view_mut().with_layout(as_read)?;
-                dequantise(stream, w.words, w.layout, w.scales, to)?;
-            }
-        }
-        gemm(stream, a, weights.view().with_layout(as_read)?, c, &GemmParams::default())
+        let b = self.write(stream, &mut weights, lies)?;
+        gemm(stream, a, b, c, &GemmParams::default())
     }
 
     /// Multiplies groups of `mean` rows by weights of `extents`, `at_once` groups after the other: C's rows are each part's own.
@@ -117,11 +127,11 @@ impl Coded<'_> {
         ([count, k, n], mean): ([usize; 3], usize),
         at_once: usize,
     ) -> Result<()> {
-        let sides = if self.is_along_k() { [n, k] } else { [k, n] };
-        let mut weights = Tensor::empty(a.device(), &[at_once.min(count), sides[0], sides[1]], a.dtype())?;
+        let [rows, columns] = self.sides([k, n]);
+        let mut weights = Tensor::empty(a.device(), &[at_once.min(count), rows, columns], a.dtype())?;
         for first in (0..count).step_by(at_once) {
             let end = count.min(first + at_once);
-            let b = self.write(stream, [first, end], &mut weights)?;
+            let b = self.write_groups(stream, [first, end], &mut weights)?;
             let (part, [a, c]) = groups.part([a, c], [first, end])?;
             multiply_groups(stream, a, b, &part, (c, epilogue), mean, &GemmParams::default())?;
         }

@@ -50,6 +50,10 @@ const FED_BYTES: usize = 64;
 /// # Errors
 /// Out of memory; errors of compilation and launch.
 pub(super) fn launched(job: &Job<'_, '_>, c: &View<'_>) -> Result<bool> {
+    // Nobody else's products are looked at.
+    if !job.stream.device().config().aiter_codes {
+        return Ok(false);
+    }
     let Ok(theirs) = Theirs::of(job, c) else { return Ok(false) };
     let Some(kernel) = theirs.kernel(&job.stream.device()) else { return Ok(false) };
     theirs.launch(&kernel).map(|()| true)
